@@ -1,0 +1,378 @@
+"""The common model: what a label is, what a scale is, and what a report says about them.
+
+Nothing here reads, writes or asks the time. Every other part of the package speaks in these types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from typing import Any, Literal
+
+import polars as pl
+
+Kind = Literal["annotator", "evaluator", "gold"]
+ScaleKind = Literal["binary", "nominal", "ordinal", "rating", "preference"]
+
+UTC = pl.Datetime("us", "UTC")
+
+#: The columns of a page of labels, as a source gives them. One row is one answer of one rater to one field of one item.
+#: ``value`` is JSON text, exactly what the source said (``"Pass"``, ``4``, ``true``, ``["a","b"]``), or null.
+LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "record": pl.String,  # the source's id of the record; with `field` unique in the source. Null: the source has none
+    "seq": pl.Int64,  # the source's own order of records (row number, annotation id); breaks ties of time
+    "item": pl.String,  # what was judged, as the source names it. Null: the record does not say
+    "field": pl.String,  # control, score name, dimension column
+    "value": pl.String,  # JSON text; null where there is no answer
+    "state": pl.String,  # one of STATES
+    "retired": pl.String,  # why the source itself no longer stands by it (one of RETIRED), else null
+    "rater": pl.String,  # the source's id of the rater. Null: unknown
+    "kind": pl.String,  # one of KINDS
+    "version": pl.String,  # of the evaluator, or of the guideline a person used
+    "job": pl.String,  # the labelling job a human label was given in
+    "run": pl.String,  # the evaluation run an evaluator's label was given in
+    "task": pl.String,  # the platform's container of the record (a Label Studio task)
+    "at": UTC,  # when it was answered
+    "placed": UTC,  # where it lies on the platform's own time axis, if that is another one
+    "reason": pl.String,  # the written reason
+    "confidence": pl.Float64,  # the rater's own, 0 to 1
+    "sample": pl.String,  # which of k draws of one evaluator
+    "order": pl.String,  # in which order a pair of responses was shown
+    "execution": pl.String,  # rows of one execution are one answer set
+    "blind": pl.Boolean,  # false: the person had seen a judge's answer for it
+    "link": pl.String,  # a URL where a person can look at it
+}
+KINDS: tuple[Kind, ...] = ("annotator", "evaluator", "gold")
+STATES = ("answered", "cleared", "skipped", "failed")
+RETIRED = ("annotator_deleted", "job_deleted", "item_deleted", "run_deleted", "run_failed", "label_deleted", "expired")
+
+#: What a source knows about items beside their labels: one row per item and fact (system, language, day).
+ITEMS: dict[str, pl.DataType | type[pl.DataType]] = {"item": pl.String, "fact": pl.String, "value": pl.String}
+
+#: What a source could not read as a label. It never stops or bends the rest.
+ASIDE: dict[str, pl.DataType | type[pl.DataType]] = {
+    "record": pl.String,  # where: "labels.csv:17", "annotation 12", a score id
+    "item": pl.String,
+    "field": pl.String,
+    "rater": pl.String,
+    "value": pl.String,
+    "cause": pl.String,  # a short code: "unreadable", "no_item", "unknown_kind", "prefilled", ...
+    "message": pl.String,  # what is wrong and the way out
+}
+
+
+def frame(schema: Mapping[str, Any], rows: Mapping[str, Sequence[Any]] | pl.DataFrame | None = None) -> pl.DataFrame:
+    """A frame with exactly the columns of ``schema``, in its order; what is not given is null."""
+    if rows is None:
+        return pl.DataFrame(schema=dict(schema))
+    given = (
+        rows
+        if isinstance(rows, pl.DataFrame)
+        else pl.DataFrame({k: pl.Series(k, list(v), dtype=schema[k]) for k, v in rows.items()})
+    )
+    unknown = [c for c in given.columns if c not in schema]
+    if unknown:
+        raise ValueError(f"not columns of this table: {', '.join(unknown)}; it has {', '.join(schema)}")
+    return given.select(
+        pl.col(name).cast(dtype) if name in given.columns else pl.lit(None, dtype=dtype).alias(name)
+        for name, dtype in schema.items()
+    )
+
+
+# --- scales -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A declared scale. Its ends and categories are declared, never taken from the values seen.
+
+    ``labels`` are the categories in order (binary: pass first; preference: first response, second response, tie).
+    A rating has ``low`` and ``high``; with a ``step`` its levels are ``low, low + step, ... high``.
+    """
+
+    kind: ScaleKind
+    labels: tuple[str, ...] = ()
+    low: Fraction | None = None
+    high: Fraction | None = None
+    step: Fraction | None = None
+    fixed: bool = True  # preference: the two names are the same two systems on every item
+
+    @property
+    def levels(self) -> int | None:
+        """How many categories the scale has; None for a rating without a step."""
+        if self.kind != "rating":
+            return len(self.labels)
+        if self.step is None:
+            return None
+        assert self.low is not None and self.high is not None
+        return int((self.high - self.low) / self.step) + 1
+
+    @property
+    def ordered(self) -> bool:
+        return self.kind in ("ordinal", "rating")
+
+    @property
+    def positions(self) -> tuple[Fraction, ...]:
+        """The numeric place of each level: its value on a rating, its rank (0, 1, ...) elsewhere."""
+        if self.kind == "rating":
+            n = self.levels
+            if n is None:
+                return ()
+            assert self.low is not None and self.step is not None
+            return tuple(self.low + self.step * i for i in range(n))
+        return tuple(Fraction(i) for i in range(len(self.labels)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How each level is written."""
+        return tuple(number(p) for p in self.positions) if self.kind == "rating" else self.labels
+
+
+def number(value: Fraction | float | int) -> str:
+    """A number as people write it: ``4`` for 4.0, ``0.5`` for 1/2."""
+    as_float = float(value)
+    return str(int(as_float)) if as_float.is_integer() else repr(as_float)
+
+
+# --- numbers that may be missing ----------------------------------------------------------------------------------------
+
+Reason = Literal[
+    "nothing_to_compare",
+    "single_item",
+    "same_answer",
+    "not_applicable",
+    "no_live_version",
+    "no_labels",
+    "no_gold",
+    "one_class",
+    "at_boundary",
+    "infeasible",
+]
+IntervalReason = Literal["too_few_items", "too_many_undefined", "not_applicable", "not_asked"]
+
+#: What each reason means and what to do about it, for every screen.
+REASONS: dict[str, str] = {
+    "nothing_to_compare": "no item has both answers; let a second annotator label the same items, or run the evaluator on them",
+    "single_item": "every pair comes from one item, which cannot show what chance would do; label more items",
+    "same_answer": "every paired answer is the same; nothing is wrong, one different answer will make it defined",
+    "not_applicable": "this number does not exist for this scale",
+    "no_live_version": "several versions of the evaluator and none is named as live; name one",
+    "no_labels": "there are no labels",
+    "no_gold": "there are no gold answers",
+    "one_class": "the gold answers are all of one class",
+    "at_boundary": "the estimate lies outside 0 to 1",
+    "infeasible": "the observed rate cannot come from a judge with this accuracy",
+    "too_few_items": "fewer than 10 items: the value and its counts, but no interval and no verdict",
+    "too_many_undefined": "most resamples are undefined; label more items",
+    "not_asked": "no interval was asked for",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """``low`` to ``high`` at ``level`` (0.95); ``discarded`` of ``resamples`` were undefined and left out."""
+
+    low: float
+    high: float
+    level: float
+    method: str
+    resamples: int = 0
+    discarded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number, or the reason why there is none, with the counts behind it and its interval.
+
+    ``details`` holds what belongs to one kind of number only: a kappa's ``kind``, ``chance`` and ``form``, alpha's
+    ``metric``, a score's ``n_labels``.
+    """
+
+    value: float | None
+    reason: Reason | None
+    n_items: int
+    n_pairs: int | None = None
+    interval: Interval | None = None
+    interval_reason: IntervalReason | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+# --- the report ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A table of counts: ``table[i][j]`` items or pairs where rows said ``labels[i]`` and columns ``labels[j]``."""
+
+    labels: tuple[str, ...]
+    table: tuple[tuple[int, ...], ...]
+    rows: str
+    columns: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairReport:
+    """Two raters on the items that both answered."""
+
+    a: str
+    b: str
+    agreement: Measure
+    kappa: Measure
+    counts: Counts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RaterReport:
+    """One rater with the other annotators."""
+
+    rater: str
+    score: Measure
+    agreement: Measure
+    kappa: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorsReport:
+    agreement: Measure
+    kappa: Measure
+    alpha: Measure
+    alphas: Mapping[str, Measure]
+    ac: Measure
+    pabak: Measure
+    positive_agreement: Measure
+    negative_agreement: Measure
+    counted: tuple[str, ...]
+    pairs: tuple[PairReport, ...]
+    each: tuple[RaterReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorReport:
+    """One version of one evaluator with the annotators. ``live`` is None where several versions have answered and
+    none is named as live, False for a version that a run report shows although another one is live."""
+
+    evaluator: str
+    version: str
+    live: bool | None
+    score: Measure
+    on_shared_items: tuple[Measure, Measure]  # evaluator, humans
+    agreement: Measure
+    kappa: Measure
+    counts: Counts
+    each: tuple[PairReport, ...]  # a = the evaluator, b = each annotator
+    pabak: Measure
+    positive_agreement: Measure
+    negative_agreement: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class RaterInfo:
+    """Who answered a dimension: ``answers`` that count, on ``items``; ``distribution`` over the scale's levels."""
+
+    name: str
+    kind: Kind
+    version: str
+    answers: int
+    items: int
+    distribution: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One counted answer beside another, as lists show it."""
+
+    rater: str
+    kind: Kind
+    version: str
+    value: str
+    reason: str | None
+    at: datetime | None
+    link: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An item whose counted answers differ, the widest difference first. ``distance`` is 1 - agreement of the worst pair."""
+
+    item: str
+    distance: float
+    among_humans: bool
+    with_judge: bool
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreements:
+    """``human_items``: items on which two annotators differ; ``judge_items``: on which an evaluator and an annotator
+    differ; ``pairs``: all differing pairs of both kinds. ``listed`` are the first of them, worst first."""
+
+    human_items: int
+    judge_items: int
+    pairs: int
+    listed: tuple[Disagreement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A label that does not count, and its one cause."""
+
+    cause: str
+    record: str
+    item: str | None
+    rater: str | None
+    value: str | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A dimension limited to the items whose ``fact`` is ``value``."""
+
+    fact: str
+    value: str
+    report: DimensionReport
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionReport:
+    name: str
+    scale: Scale
+    human_score: Measure
+    raters: tuple[RaterInfo, ...]
+    annotators: AnnotatorsReport
+    evaluators: tuple[EvaluatorReport, ...]
+    judges: tuple[PairReport, ...]
+    fleiss_all: Measure
+    alpha_all: Measure
+    disagreements: Disagreements
+    set_aside: Mapping[str, int]
+    set_aside_listed: tuple[SetAside, ...]
+    slices: tuple[Slice, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How the sources meet. ``unjoined`` items have only evaluator labels or only human ones."""
+
+    items: int
+    with_humans: int
+    with_evaluators: int
+    with_both: int
+    labels: int
+    counted: int
+    unread: Mapping[str, int]  # records that could not be read as labels, by cause
+    unread_listed: tuple[SetAside, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    study: str
+    generated_at: datetime
+    dimensions: tuple[DimensionReport, ...]
+    coverage: Coverage
+    bands: str = "landis-koch"
+    sources: tuple[str, ...] = ()
