@@ -81,9 +81,6 @@ def frame(schema: Mapping[str, Any], rows: Mapping[str, Sequence[Any]] | pl.Data
     )
 
 
-# --- scales -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Scale:
     """A declared scale. Its ends and categories are declared, never taken from the values seen.
@@ -135,8 +132,6 @@ def number(value: Fraction | float | int) -> str:
     as_float = float(value)
     return str(int(as_float)) if as_float.is_integer() else repr(as_float)
 
-
-# --- numbers that may be missing ----------------------------------------------------------------------------------------
 
 Reason = Literal[
     "nothing_to_compare",
@@ -198,9 +193,6 @@ class Measure:
     interval_reason: IntervalReason | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-
-
-# --- the report ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
