@@ -86,7 +86,8 @@ class Scale:
     """A declared scale. Its ends and categories are declared, never taken from the values seen.
 
     ``labels`` are the categories in order (binary: pass first; preference: first response, second response, tie).
-    A rating has ``low`` and ``high``; with a ``step`` its levels are ``low, low + step, ... high``.
+    A rating has ``low`` and ``high``; with a ``step`` its levels are ``low, low + step, ... high``, or ``points`` lists
+    them where they are unevenly spaced.
     """
 
     kind: ScaleKind
@@ -94,6 +95,7 @@ class Scale:
     low: Fraction | None = None
     high: Fraction | None = None
     step: Fraction | None = None
+    points: tuple[Fraction, ...] = ()
     fixed: bool = True  # preference: the two names are the same two systems on every item
 
     @property
@@ -101,6 +103,8 @@ class Scale:
         """How many categories the scale has; None for a rating without a step."""
         if self.kind != "rating":
             return len(self.labels)
+        if self.points:
+            return len(self.points)
         if self.step is None:
             return None
         assert self.low is not None and self.high is not None
@@ -115,6 +119,8 @@ class Scale:
         """The numeric place of each level: its value on a rating, its rank (0, 1, ...) elsewhere."""
         if self.kind == "rating":
             n = self.levels
+            if self.points:
+                return self.points
             if n is None:
                 return ()
             assert self.low is not None and self.step is not None
@@ -125,6 +131,55 @@ class Scale:
     def names(self) -> tuple[str, ...]:
         """How each level is written."""
         return tuple(number(p) for p in self.positions) if self.kind == "rating" else self.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One question asked about an item: its scale, and how what sources say becomes an answer on it.
+
+    ``values`` are the scale's categories as declared, with their types: the text ``"1"`` answers a declared ``1``, but a
+    number never answers a declared text. ``untyped`` (declared on a command line, where nothing has a type) lets any
+    spelling match. ``map`` sends the spelling of a source's value to a category or to one of ``abstain``.
+    ``pass_if`` gives an evaluator's own number a verdict: evaluator (or ``"*"``) -> (``">="``, threshold).
+    ``choice`` makes the dimension "was this choice among those ticked"; ``whole_set`` compares sets of choices as wholes.
+    """
+
+    name: str
+    scale: Scale
+    values: tuple[str | int | float | bool, ...] = ()
+    untyped: bool = False
+    map: Mapping[str, str] = field(default_factory=dict)
+    abstain: tuple[str, ...] = ()
+    pass_if: Mapping[str, tuple[str, Fraction]] = field(default_factory=dict)
+    choice: str | None = None
+    whole_set: bool = False
+    flipped: Literal["no_answer", "tie"] = "no_answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The settings that decide which labels count and how they are compared; never where they come from.
+
+    ``fields`` maps (source, field) to the dimensions it answers; a field not named there answers the dimension of its own
+    name. ``people`` maps (source, rater id) to one person's name, ``kinds`` a rater to another kind, ``live``
+    (dimension, evaluator) to its live version ("" as dimension: in all of them). ``ignore`` lists deleted annotators,
+    jobs and runs. The same rater id in two sources is one rater, unless ``namespaces`` gives one of them a prefix.
+    """
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+    fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    people: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    live: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    count_not_blind: bool = False
+    seed: int = 0
+    resamples: int = 5000
+    level: float = 0.95
+    margin: float = 0.10
+    bands: str = "landis-koch"
 
 
 def number(value: Fraction | float | int) -> str:

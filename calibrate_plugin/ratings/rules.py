@@ -1,0 +1,444 @@
+"""Which labels count. Every reader goes through here: cards, lists, trends, exports and pushes.
+
+The causes are checked in the order of ``CAUSES``; a label that is left out has exactly one, the first that holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibrate_plugin.model import Dimension, Kind, Study
+from calibrate_plugin.ratings.answers import ABSTAINED, REJECTED, level_columns
+
+Array = NDArray[Any]
+
+#: Why a label does not count, in the order in which they are checked, and how a person would say it.
+CAUSES: dict[str, str] = {
+    "retired": "its annotator, job, run, item or the label itself was deleted, or its run failed",
+    "not_blind": "the person had seen a judge's answer",
+    "other_version": "given by a version of the evaluator that is not the live one",
+    "failed": "the evaluator gave no answer, or one outside the scale",
+    "superseded": "the same rater answered the same item again later",
+    "sampled": "one of several draws; they count together as one answer",
+    "tied": "the draws tie, so there is no answer",
+    "flipped": "the answer changed with the order in which the responses were shown",
+    "cleared": "the latest answer was cleared or skipped",
+    "rejected": "the latest answer is outside the scale",
+    "abstained": "the rater was unsure",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rater:
+    """A person, one version of an evaluator, or the source of gold. ``version`` is "" for people and blank versions."""
+
+    kind: Kind
+    name: str
+    version: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.version}" if self.version else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The labels of one dimension, each counted or left out for one cause.
+
+    ``frame`` has one row per label: ``row`` (in ``Ratings.labels``), ``item`` (a code, the same for the same item in
+    every dimension), ``rater`` (an index into ``raters``), ``level``, ``number``, ``cause`` (null: it counts).
+    ``live`` tells for each evaluator which version counts; None where several answered and none is named.
+    """
+
+    dimension: Dimension
+    frame: pl.DataFrame
+    raters: tuple[Rater, ...]
+    live: Mapping[str, str | None]
+
+    @property
+    def counted(self) -> pl.DataFrame:
+        """The labels that count, gold left aside."""
+        gold = [i for i, r in enumerate(self.raters) if r.kind == "gold"]
+        kept = self.frame.filter(pl.col("cause").is_null())
+        return kept.filter(~pl.col("rater").is_in(gold)) if gold else kept
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """``labels`` are all labels of all sources with a column ``source``; ``answers`` what the rules made of them.
+    ``unasked`` counts the labels of fields that no dimension of the study asks for."""
+
+    labels: pl.DataFrame
+    answers: Mapping[str, Answers]
+    unasked: Mapping[str, int]
+
+
+def apply(
+    study: Study,
+    sources: Mapping[str, pl.DataFrame],
+    names: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    run: str | None = None,
+) -> Ratings:
+    """The rules of ``study`` applied to what its ``sources`` said (frames with the columns of ``model.LABELS``).
+
+    ``names`` gives, per source, how people call the rater ids. With ``run`` only that run's items, scores and version are used, with today's human labels on those items; items
+    deleted since stay.
+    """
+    frames = [f.with_columns(pl.lit(name).alias("source")) for name, f in sources.items()]
+    labels = pl.concat(frames, how="vertical") if len(frames) != 1 else frames[0]
+    base = _base(labels)
+    raters, rater = _raters(study, labels, names or {})
+    base = base.with_columns(pl.Series("rater", rater))
+    answers: dict[str, Answers] = {}
+    asked = np.zeros(labels.height, dtype=bool)
+    pairs = labels.select(pl.col("source"), pl.col("field")).unique().rows()
+    for dimension in study.dimensions:
+        wanted = [
+            (source, field)
+            for source, field in pairs
+            if field is not None and dimension.name in study.fields.get((source, field), (field,))
+        ]
+        mask = _mask(labels, wanted)
+        asked |= mask
+        answers[dimension.name] = _answers(study, dimension, labels, base.filter(pl.Series(mask)), raters, run)
+    left = labels.filter(pl.Series(~asked)).group_by("field").len().sort("len", "field", descending=[True, False])
+    return Ratings(labels, answers, {str(f): n for f, n in left.rows()})
+
+
+def coded(series: pl.Series) -> tuple[Array, list[str]]:
+    """Codes and categories (sorted) of a text column with few distinct values; -1 for null."""
+    if series.null_count() == len(series):
+        return np.full(len(series), -1, dtype=np.int64), []
+    names = series.drop_nulls().unique().sort()
+    codes = series.cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1)
+    return codes.to_numpy(), names.to_list()
+
+
+def _has(labels: pl.DataFrame, column: str) -> bool:
+    return column in labels.columns and labels[column].null_count() < labels.height
+
+
+def _base(labels: pl.DataFrame) -> pl.DataFrame:
+    """The columns that the rules need, texts of many distinct values turned into codes; all-null columns left out."""
+    item = labels["item"].cast(pl.Categorical(pl.Categories.random())).to_physical().alias("item")
+    kept = [c for c in ("value", "kind", "version", "retired", "job", "run", "at", "record") if _has(labels, c)]
+    kept += [c for c in ("order", "sample", "execution") if _has(labels, c)]
+    columns = [labels[c] for c in kept]
+    if "state" in labels.columns:
+        columns.append(labels["state"])
+    if _has(labels, "blind") and not labels["blind"].all():
+        columns.append(labels["blind"])
+    columns.append(labels["seq"] if _has(labels, "seq") else pl.Series("seq", np.arange(labels.height)))
+    if "value" not in kept:
+        columns.append(pl.Series("value", [None], dtype=pl.String).new_from_index(0, labels.height))
+    return pl.DataFrame([item, *columns]).with_row_index("row")
+
+
+def _mask(labels: pl.DataFrame, wanted: list[tuple[str, str]]) -> Array:
+    if not wanted:
+        return np.zeros(labels.height, dtype=bool)
+    by_source: dict[str, list[str]] = {}
+    for source, field in wanted:
+        by_source.setdefault(source, []).append(field)
+    test = pl.any_horizontal(
+        [(pl.col("source") == source) & pl.col("field").is_in(fields) for source, fields in by_source.items()]
+    )
+    return labels.select(test.fill_null(False).alias("m"))["m"].to_numpy()
+
+
+def _raters(
+    study: Study, labels: pl.DataFrame, names: Mapping[str, Mapping[str, str]]
+) -> tuple[tuple[Rater, ...], Array]:
+    """Every rater, and each label's index into them; -1 where the source does not know who answered."""
+    parts = [coded(labels[c]) for c in ("source", "rater", "kind", "version")]
+    key: Array = np.zeros(labels.height, dtype=np.int64)
+    for codes, found in parts:
+        key = key * (len(found) + 1) + codes + 1
+    distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    rows = [[found[codes[at]] if codes[at] >= 0 else None for codes, found in parts] for at in first]
+    known = [(str(source), rater) for source, rater, _, _ in rows if rater is not None]
+    called = _called(study, known, names)
+    raters: list[Rater | None] = []
+    for source, rater, kind, version in rows:
+        if rater is None:
+            raters.append(None)
+            continue
+        name = called[str(source), rater]
+        settled = study.kinds.get(name) or study.kinds.get(rater) or cast(Kind, kind or "annotator")
+        raters.append(Rater(settled, name, (version or "") if settled == "evaluator" else ""))
+    ordered = tuple(sorted({r for r in raters if r is not None}))
+    places = {r: i for i, r in enumerate(ordered)}
+    lookup = np.array([-1 if r is None else places[r] for r in raters], dtype=np.int32)
+    return ordered, lookup[inverse.reshape(-1)] if len(distinct) else np.empty(0, dtype=np.int32)
+
+
+def _called(
+    study: Study, raters: list[tuple[str, str]], names: Mapping[str, Mapping[str, str]]
+) -> dict[tuple[str, str], str]:
+    """What to call each (source, rater id). Two ids never share a name unless the study says that they are one person."""
+    ids: dict[str, set[str]] = {}
+    plain: dict[tuple[str, str], tuple[str, str]] = {}
+    for source, rater in raters:
+        own = study.namespaces.get(source, "") + rater
+        shown = names.get(source, {}).get(rater) or own
+        plain[source, rater] = (shown, own)
+        ids.setdefault(shown, set()).add(own)
+    return {
+        key: study.people.get(key) or (shown if len(ids[shown]) == 1 or shown == own else f"{shown} ({own})")
+        for key, (shown, own) in plain.items()
+    }
+
+
+def _answers(
+    study: Study,
+    dimension: Dimension,
+    labels: pl.DataFrame,
+    base: pl.DataFrame,
+    raters: tuple[Rater, ...],
+    run: str | None,
+) -> Answers:
+    place = pl.Series(np.where(base["rater"].to_numpy() < 0, len(raters), base["rater"].to_numpy()))
+    kinds = pl.Series([r.kind for r in raters] + ["annotator"], dtype=pl.String)
+    judges = pl.Series([r.name for r in raters] + [None], dtype=pl.String)
+    frame = base.with_columns(kinds.gather(place).alias("kind"))
+    frame = level_columns(dimension, frame, judges.gather(place) if dimension.pass_if else None)
+    state = pl.col("state") if "state" in frame.columns else pl.lit("answered")
+    frame = frame.with_columns(
+        pl.when((state == "answered") & pl.col("level").is_null())
+        .then(pl.lit("failed"))
+        .otherwise(state)
+        .alias("state")
+    )
+    if run is not None:
+        frame = _of_run(frame, run)
+    # The evaluator's version is part of who answered, so "latest" never looks across versions.
+    is_judge = pl.col("kind") == "evaluator"
+    frame = frame.with_columns(_retired(study, frame, raters, run).alias("cause"))
+    live = _live(study, dimension, frame, raters, run)
+    other = [
+        i
+        for i, r in enumerate(raters)
+        if r.kind == "evaluator" and live.get(r.name) is not None and live[r.name] != r.version
+    ]
+    causes = []
+    if "blind" in frame.columns and not study.count_not_blind:
+        causes.append(((pl.col("kind") == "annotator") & ~pl.col("blind").fill_null(True), "not_blind"))
+    if other:
+        causes.append((pl.col("rater").is_in(other), "other_version"))
+    causes.append((is_judge & ((pl.col("state") != "answered") | (pl.col("level") == REJECTED)), "failed"))
+    for test, cause in causes:
+        frame = frame.with_columns(
+            pl.when(pl.col("cause").is_null() & test).then(pl.lit(cause)).otherwise(pl.col("cause")).alias("cause")
+        )
+    frame = _latest(dimension, frame)
+    final = (
+        pl.when(pl.col("cause").is_not_null())
+        .then(pl.col("cause"))
+        .when(pl.col("state").is_in(["cleared", "skipped", "failed"]))
+        .then(pl.lit("cleared"))
+        .when(pl.col("level") == REJECTED)
+        .then(pl.lit("rejected"))
+        .when(pl.col("level") == ABSTAINED)
+        .then(pl.lit("abstained"))
+        .otherwise(pl.lit(None, dtype=pl.String))
+    )
+    frame = frame.with_columns(final.alias("cause"))
+    if "order" in frame.columns:
+        frame = _collapse_orders(dimension, frame)
+    return Answers(
+        dimension,
+        frame.select("row", "item", pl.col("rater").cast(pl.Int32), "level", "number", "cause"),
+        raters,
+        live,
+    )
+
+
+def _of_run(frame: pl.DataFrame, run: str) -> pl.DataFrame:
+    if "run" not in frame.columns:
+        return frame.clear()
+    judged = frame.filter((pl.col("kind") == "evaluator") & (pl.col("run") == run))
+    return frame.filter(
+        ((pl.col("kind") == "evaluator") & (pl.col("run") == run).fill_null(False))
+        | ((pl.col("kind") != "evaluator") & pl.col("item").is_in(judged["item"].unique().implode()))
+    )
+
+
+def _retired(study: Study, frame: pl.DataFrame, raters: tuple[Rater, ...], run: str | None) -> pl.Expr:
+    tests: list[pl.Expr] = [pl.col("rater") < 0]
+    if "retired" in frame.columns:
+        # What a platform dropped by its own retention still counts; a run keeps the items that it scored.
+        kept = ["expired", "item_deleted"] if run is not None else ["expired"]
+        tests.append(pl.col("retired").is_not_null() & ~pl.col("retired").is_in(kept))
+    gone = [i for i, r in enumerate(raters) if r.name in study.ignore.get("annotators", ())]
+    if gone:
+        tests.append(pl.col("rater").is_in(gone))
+    for column, key in (("job", "jobs"), ("run", "runs")):
+        if column in frame.columns and study.ignore.get(key):
+            tests.append(pl.col(column).is_in(list(study.ignore[key])).fill_null(False))
+    return pl.when(pl.any_horizontal(tests)).then(pl.lit("retired")).otherwise(pl.lit(None, dtype=pl.String))
+
+
+def _live(
+    study: Study, dimension: Dimension, frame: pl.DataFrame, raters: tuple[Rater, ...], run: str | None
+) -> dict[str, str | None]:
+    here = frame.filter((pl.col("kind") == "evaluator") & pl.col("cause").is_null())["rater"].unique().to_list()
+    versions: dict[str, set[str]] = {}
+    for i in sorted(here):
+        versions.setdefault(raters[i].name, set()).add(raters[i].version)
+    live: dict[str, str | None] = {}
+    for name, seen in versions.items():
+        named = study.live.get((dimension.name, name), study.live.get(("", name)))
+        if run is None and named is not None:
+            live[name] = named
+        else:
+            live[name] = next(iter(seen)) if len(seen) == 1 else None
+    return live
+
+
+def _latest(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
+    """Mark all but the latest answer of each rater on each item (and order) as superseded, draws collapsed first."""
+    keys = ["rater", "item", *(["order"] if "order" in frame.columns else [])]
+    standing = frame.filter(pl.col("cause").is_null())
+    distinct = pl.struct(keys).n_unique() if len(keys) > 2 else _pair_key().n_unique()
+    if standing.select(distinct).item() == standing.height:
+        return frame
+    repeated = standing.filter((pl.struct(keys) if len(keys) > 2 else _pair_key()).is_duplicated())
+    repeated = repeated.sort(_recency(repeated), descending=True, nulls_last=True)
+    marks = _marks()
+    if "sample" in frame.columns or "execution" in frame.columns:
+        repeated, marks = _collapse_draws(dimension, repeated, keys)
+    losers = repeated.filter(~pl.struct(keys).is_first_distinct())
+    marks = pl.concat([_marks(losers, "superseded"), marks]).unique("row", keep="first", maintain_order=True)
+    return _marked(frame, marks)
+
+
+def _pair_key() -> pl.Expr:
+    return (pl.col("rater").cast(pl.Int64) * 2**32) + pl.col("item").cast(pl.Int64)
+
+
+def _marks(rows: pl.DataFrame | None = None, cause: str | None = None) -> pl.DataFrame:
+    """Changes to some rows: a cause, or another level and number."""
+    schema = {"row": pl.get_index_type(), "_cause": pl.String, "_level": pl.Int32, "_number": pl.Float64}
+    if rows is None:
+        return pl.DataFrame(schema=schema)
+    given = {"_cause": pl.lit(cause, dtype=pl.String)} if "_cause" not in rows.columns else {}
+    absent = {c: pl.lit(None, dtype=schema[c]) for c in ("_level", "_number") if c not in rows.columns}
+    return rows.with_columns(**given, **absent).select(pl.col(c).cast(t) for c, t in schema.items())
+
+
+def _marked(frame: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+    return (
+        frame.join(marks, on="row", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce("cause", "_cause").alias("cause"),
+            pl.coalesce("_level", "level").alias("level"),
+            pl.coalesce("_number", "number").alias("number"),
+        )
+        .drop("_cause", "_level", "_number")
+    )
+
+
+def _recency(frame: pl.DataFrame) -> list[pl.Expr]:
+    """Later is greater: by time answered, then the source's own sequence, then record id (numbers as numbers)."""
+    by: list[pl.Expr] = []
+    if "at" in frame.columns:
+        by.append(pl.col("at"))
+    by.append(pl.col("seq"))
+    if "record" in frame.columns:
+        by += [pl.col("record").cast(pl.Int64, strict=False), pl.col("record")]
+    by.append(pl.col("row"))
+    return by
+
+
+def _collapse_draws(dimension: Dimension, frame: pl.DataFrame, keys: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Draws of one evaluator on one item are one answer: their mode, or on ordered scales their median.
+
+    ``frame`` is sorted newest first. Returns it with the newest answer set standing as its newest draw, and marks for the
+    other draws, for ties, and for the level of the set.
+    """
+    text = pl.lit(None, dtype=pl.String)
+    has = frame.columns
+    # Rows that share an execution are a set; rows that only say which sample they are, are a set within their run.
+    run = pl.col("run").fill_null("") if "run" in has else pl.lit("")
+    execution = (
+        pl.when(pl.col("execution").is_not_null()).then("e:" + pl.col("execution")) if "execution" in has else None
+    )
+    sample = pl.when(pl.col("sample").is_not_null()).then("s:" + run) if "sample" in has else None
+    named = pl.coalesce([e.otherwise(text) for e in (execution, sample) if e is not None])
+    frame = frame.with_columns(pl.when(pl.col("kind") == "evaluator").then(named).otherwise(text).alias("_set"))
+    drawn = frame.filter(pl.col("_set").is_not_null())
+    older = drawn.filter(pl.col("_set") != pl.col("_set").first().over(keys))
+    newest = drawn.filter(pl.col("_set") == pl.col("_set").first().over(keys))
+    if "sample" in has:  # a draw given again within its set replaces the earlier one
+        again = newest.filter(~pl.struct([*keys, pl.coalesce("sample", pl.format("#{}", "row"))]).is_first_distinct())
+        newest = newest.join(again.select("row"), on="row", how="anti", maintain_order="left")
+        older = pl.concat([older, again])
+    heads = newest.filter(pl.struct(keys).is_first_distinct())
+    others = newest.filter(~pl.struct(keys).is_first_distinct())
+    sizes = newest.group_by(keys).agg(pl.len().alias("_draws"))
+    collapsed = (
+        heads.join(sizes, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .filter(pl.col("_draws") > 1)
+        .select("row", *keys)
+        .join(_answer_of_draws(dimension, newest, keys), on=keys, how="left", nulls_equal=True, maintain_order="left")
+    )
+    marks = pl.concat([_marks(older, "superseded"), _marks(others, "sampled"), _marks(collapsed)])
+    standing = pl.concat([frame.filter(pl.col("_set").is_null()), heads]).drop("_set")
+    return standing.sort(_recency(standing), descending=True, nulls_last=True), marks
+
+
+def _answer_of_draws(dimension: Dimension, draws: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Per key: ``_level`` and ``_number`` of the collapsed answer, or ``_cause`` "tied". Failures stand apart."""
+    given = draws.filter(pl.col("level") >= 0)
+    tie = pl.lit("tied")
+    nothing = pl.lit(None, dtype=pl.String)
+    if dimension.scale.kind == "rating" and dimension.scale.levels is None:
+        answers = given.group_by(keys).agg(
+            pl.lit(0, dtype=pl.Int32).alias("_level"), pl.col("number").median().alias("_number")
+        )
+        return answers.with_columns(nothing.alias("_cause"))
+    if dimension.scale.ordered:
+        middle = pl.len().cast(pl.Int64)
+        answers = given.group_by(keys).agg(
+            pl.col("level").sort().get((middle - 1) // 2).alias("_level"),
+            pl.col("level").sort().get(middle // 2).alias("_upper"),
+            pl.col("number").sort().get((middle - 1) // 2).alias("_number"),
+        )
+        same = pl.col("_level") == pl.col("_upper")
+        return answers.with_columns(pl.when(same).then(nothing).otherwise(tie).alias("_cause")).drop("_upper")
+    counts = given.group_by([*keys, "level"]).len()
+    most = counts.filter(pl.col("len") == pl.col("len").max().over(keys))
+    return most.group_by(keys).agg(
+        pl.col("level").min().alias("_level"),
+        pl.lit(None, dtype=pl.Float64).alias("_number"),
+        pl.when(pl.len() > 1).then(tie).otherwise(nothing).alias("_cause"),
+    )
+
+
+def _collapse_orders(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
+    """Both orders of a pair are one answer where they agree; else none (default) or a tie."""
+    open_ = frame.filter(pl.col("cause").is_null())
+    twice = open_.filter(pl.struct("rater", "item").is_duplicated())
+    if twice.is_empty():
+        return frame
+    groups = twice.group_by("rater", "item", maintain_order=True).agg(
+        pl.col("row"), pl.col("level").n_unique().alias("answers")
+    )
+    tie = len(dimension.scale.labels) - 1 if dimension.flipped == "tie" else None
+    rows: list[tuple[int, str | None, int | None]] = []
+    for _, _, members, answers in groups.rows():
+        if answers == 1:
+            rows += [(r, "sampled", None) for r in members[1:]]
+        elif tie is not None:
+            rows += [(members[0], None, tie), *((r, "flipped", None) for r in members[1:])]
+        else:
+            rows += [(r, "flipped", None) for r in members]
+    marks = pl.DataFrame(rows, schema={"row": pl.Int64, "_cause": pl.String, "_level": pl.Int32}, orient="row")
+    return _marked(frame, _marks(marks))
