@@ -143,7 +143,8 @@ def _distance_sums(points: Array, at: Array) -> Array:
     ordered = np.sort(points)
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     k = np.searchsorted(ordered, at)
-    return at * k - sums[k] + (sums[-1] - sums[k]) - at * (len(points) - k)
+    total: Array = at * k - sums[k] + (sums[-1] - sums[k]) - at * (len(points) - k)
+    return total
 
 
 def _measure(

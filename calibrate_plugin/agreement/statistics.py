@@ -41,17 +41,19 @@ class Statistic(Protocol):
 def pairs_of(patterns: Patterns) -> Array:
     """(P,) how many pairs of answers one item has: all pairs, or the own answer with each other one."""
     size = patterns.size
-    if patterns.own is None:
-        return size * (size - 1) // 2
-    return np.where(patterns.own >= 0, size, 0)
+    pairs: Array = size * (size - 1) // 2 if patterns.own is None else np.where(patterns.own >= 0, size, 0)
+    return pairs
 
 
 def disagreement_of(patterns: Patterns, distance: Array) -> Array:
     """(P,) the sum of distances over the pairs of one item."""
     answers = patterns.answers
+    apart: Array
     if patterns.own is None:
-        return ((answers @ distance) * answers).sum(axis=1) // 2
-    return (distance[patterns.own] * answers).sum(axis=1) * (patterns.own >= 0)
+        apart = ((answers @ distance) * answers).sum(axis=1) // 2
+    else:
+        apart = (distance[patterns.own] * answers).sum(axis=1) * (patterns.own >= 0)
+    return apart
 
 
 def reason_of(patterns: Patterns, *, chance_corrected: bool, constant_is_defined: bool = False) -> Reason | None:
@@ -323,7 +325,8 @@ def _by_size(patterns: Patterns, distance: Array, sizes: Array) -> Array:
     part = np.column_stack(
         [disagreement_of(patterns, distance), np.ones(len(patterns), dtype=np.int64), patterns.answers]
     )
-    return ((size[:, None] == sizes[None, :])[:, :, None] * part[:, None, :]).reshape(len(patterns), -1)
+    of_size: Array = (size[:, None] == sizes[None, :])[:, :, None] * part[:, None, :]
+    return of_size.reshape(len(patterns), -1)
 
 
 def _means_by_size(sums: Array, sizes: Array, q: int) -> tuple[Any, Any]:

@@ -40,7 +40,8 @@ class Patterns:
     @property
     def size(self) -> Array:
         """(P,) how many answers stand in ``answers``."""
-        return self.answers.sum(axis=1, dtype=np.int64)
+        total: Array = self.answers.sum(axis=1, dtype=np.int64)
+        return total
 
     def where(self, keep: Array) -> Patterns:
         """The patterns for which ``keep`` (P,) holds."""
@@ -60,7 +61,7 @@ def canonical(answers: Array, items: Array, own: Array | None = None) -> Pattern
     if not len(keys):
         return Patterns(answers.astype(np.int64), items.astype(np.int64), own)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    counts = np.zeros(len(distinct), dtype=np.int64)
+    counts: Array = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(counts, inverse.reshape(-1), items)
     distinct, counts = distinct[counts > 0], counts[counts > 0]
     return Patterns(distinct if own is None else distinct[:, 1:], counts, None if own is None else distinct[:, 0])
@@ -124,8 +125,8 @@ class ItemTable:
     def differing(self, places: Array, judges: Sequence[int]) -> tuple[Array, Array, Array]:
         """(N,) whether two annotators differ; (N,) whether one of ``judges`` differs from an annotator; (N,) the
         distance of the worst such pair, in units of ``places`` (q,), the levels' whole-number places."""
-        low = np.full(self.n, np.iinfo(np.int64).max)
-        high = np.full(self.n, np.iinfo(np.int64).min)
+        low: Array = np.full(self.n, np.iinfo(np.int64).max)
+        high: Array = np.full(self.n, np.iinfo(np.int64).min)
         for a in self.annotators:
             given = self.own[a] >= 0
             place = places[self.own[a]]

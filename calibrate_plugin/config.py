@@ -1,0 +1,276 @@
+"""``calibrate.toml`` as typed settings. Every message names the file, the key, the value and the way out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from calibrate_plugin import scales
+from calibrate_plugin.connector import SettingsError, SourceSettings
+from calibrate_plugin.model import Dimension, Kind, Study
+
+T = TypeVar("T")
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_listed)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class StudyTable(_Table):
+    """``[study]``"""
+
+    name: str
+    seed: int = 0
+    resamples: int = Field(5000, ge=200, le=100_000)
+    level: float = Field(0.95, gt=0.5, lt=1)
+    margin: float = Field(0.10, gt=0, lt=1)
+    bands: Literal["landis-koch", "mchugh", "krippendorff"] = "landis-koch"
+    count_not_blind: bool = False
+    store: str | None = None
+
+
+class IgnoreTable(_Table):
+    """``[ignore]``: what was deleted where no platform says so."""
+
+    annotators: list[str] = []
+    jobs: list[str | int] = []
+    runs: list[str | int] = []
+
+
+class DimensionTable(_Table):
+    """``[dimensions.NAME]``"""
+
+    scale: Literal["binary", "nominal", "ordinal", "rating", "preference", "choices"]
+    values: list[str | int | float | bool] = []
+    min: int | float | None = None
+    max: int | float | None = None
+    step: int | float | Literal["any"] | None = None
+    map: dict[str, str] = {}
+    abstain: Names = []
+    pass_if: dict[str, str] | str = {}
+    fixed: bool = True
+    whole_set: bool = False
+    flipped: Literal["no_answer", "tie"] = "no_answer"
+
+
+class SourceTable(BaseModel):
+    """``[sources.NAME]``; keys beside these are the connector's own."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    connector: str
+    file: str | None = None
+    labels: dict[str, Names] = {}
+    live: dict[str, str | dict[str, str]] = {}
+    since: date | None = None
+    env: str | None = None
+
+
+class Document(_Table):
+    """The whole file."""
+
+    study: StudyTable
+    dimensions: dict[str, DimensionTable]
+    sources: dict[str, SourceTable]
+    people: dict[str, Names] = {}
+    kinds: dict[str, Kind] = {}
+    ignore: IgnoreTable = IgnoreTable()
+    push: dict[str, dict[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A study with its sources. ``document`` is the file as read, for keeping and comparing settings states."""
+
+    study: Study
+    sources: Mapping[str, SourceSettings]
+    store: str
+    path: Path
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load(path: Path) -> Config:
+    """The settings in the file ``path``; relative paths in it count from its folder. Raises SettingsError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: there is no such file; `calibrate-plugin init` writes one") from None
+    except IsADirectoryError:
+        raise SettingsError(f"{path} is a folder; name the file, e.g. {path / 'calibrate.toml'}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: {error}") from None
+    return read(document, path)
+
+
+def read(document: Mapping[str, Any], path: Path) -> Config:
+    """The settings in an already parsed document."""
+    try:
+        parsed = Document.model_validate(document)
+    except ValidationError as error:
+        raise SettingsError("\n".join(f"{path}: {_said(e)}" for e in error.errors()[:10])) from None
+    if not parsed.dimensions:
+        raise SettingsError(f"{path}: dimensions is empty; declare one, e.g. [dimensions.Safety]")
+    dimensions: list[Dimension] = []
+    parts: dict[str, tuple[str, ...]] = {}
+    for name, table in parsed.dimensions.items():
+        made = _keyed(path, f"dimensions.{name}", lambda name=name, table=table: _dimensions(name, table))  # type: ignore[misc]
+        dimensions += made
+        parts[name] = tuple(d.name for d in made)
+    sources = {n: _source(n, t, parsed, path) for n, t in parsed.sources.items()}
+    if not sources:
+        raise SettingsError(f"{path}: sources is empty; declare one, e.g. [sources.people]")
+    for name in parsed.push:
+        if name not in sources:
+            raise SettingsError(f"{path}: push.{name} names no source; there are: {', '.join(sources)}")
+    study = Study(
+        name=parsed.study.name,
+        dimensions=tuple(dimensions),
+        fields=_fields(sources, parts),
+        people=_people(parsed, path),
+        kinds=parsed.kinds,
+        live=_live(parsed, parts, path),
+        ignore={
+            "annotators": tuple(parsed.ignore.annotators),
+            "jobs": tuple(map(str, parsed.ignore.jobs)),
+            "runs": tuple(map(str, parsed.ignore.runs)),
+        },
+        namespaces=_namespaces(sources),
+        count_not_blind=parsed.study.count_not_blind,
+        seed=parsed.study.seed,
+        resamples=parsed.study.resamples,
+        level=parsed.study.level,
+        margin=parsed.study.margin,
+        bands=parsed.study.bands,
+    )
+    store = parsed.study.store or "calibrate.db"
+    if "://" not in store:
+        store = str(path.parent / store)
+    return Config(study, sources, store, path, document)
+
+
+def _dimensions(name: str, table: DimensionTable) -> list[Dimension]:
+    given = table.model_dump(exclude_none=True, exclude_unset=True)
+    if isinstance(table.pass_if, str):
+        given["pass_if"] = {"*": table.pass_if}
+    if table.scale != "choices":
+        return [scales.dimension(name, given)]
+    if len(table.values) < 1:
+        raise ValueError('values is empty; list the choices, e.g. values = ["tone", "format"]')
+    # Several may be ticked: each declared choice is a question of its own.
+    return [
+        scales.dimension(
+            f"{name}: {choice}", given | {"scale": "binary", "values": ["yes", "no"], "choice": str(choice)}
+        )
+        for choice in table.values
+    ]
+
+
+def _source(name: str, table: SourceTable, document: Document, path: Path) -> SourceSettings:
+    unknown = [d for d in table.labels if d not in document.dimensions]
+    if unknown:
+        raise SettingsError(
+            f"{path}: sources.{name}.labels.{unknown[0]} is no dimension; there are: {', '.join(document.dimensions)}"
+        )
+    labels = {d: tuple(table.labels.get(d, [d])) for d in document.dimensions}
+    file = None if table.file is None else path.parent / table.file
+    push = document.push.get(name)
+    options = dict(table.model_extra or {})
+    return SourceSettings(name, table.connector, file, labels, table.since, table.env, push, options)
+
+
+def _fields(
+    sources: Mapping[str, SourceSettings], parts: Mapping[str, tuple[str, ...]]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    fields: dict[tuple[str, str], tuple[str, ...]] = {}
+    for name, source in sources.items():
+        for dimension, answered in source.labels.items():
+            for f in answered:
+                fields[name, f] = (*fields.get((name, f), ()), *parts[dimension])
+    return fields
+
+
+def _people(document: Document, path: Path) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for person, ids in document.people.items():
+        for one in ids:
+            source, colon, rater = one.partition(":")
+            if not colon or source not in document.sources:
+                raise SettingsError(
+                    f'{path}: people."{person}" has {one!r}; write SOURCE:ID with a source among '
+                    f"{', '.join(document.sources)}"
+                )
+            if (source, rater) in found and found[source, rater] != person:
+                raise SettingsError(
+                    f"{path}: people names {one!r} twice, as {found[source, rater]!r} and as {person!r}"
+                )
+            found[source, rater] = person
+    return found
+
+
+def _live(document: Document, parts: Mapping[str, tuple[str, ...]], path: Path) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for name, source in document.sources.items():
+        for key, value in source.live.items():
+            if isinstance(value, str):
+                found["", key] = value
+                continue
+            if key not in parts:
+                raise SettingsError(f"{path}: sources.{name}.live.{key} is no dimension; there are: {', '.join(parts)}")
+            for evaluator, version in value.items():
+                for part in parts[key]:
+                    found[part, evaluator] = version
+    return found
+
+
+def _namespaces(sources: Mapping[str, SourceSettings]) -> dict[str, str]:
+    """Ids of one server are one person's in every source; the same id on another server is somebody else."""
+    servers: dict[str, dict[str | None, str]] = {}
+    found: dict[str, str] = {}
+    for name, source in sources.items():
+        if source.connector == "files":
+            continue
+        first = servers.setdefault(source.connector, {}).setdefault(source.env, name)
+        if len(servers[source.connector]) > 1:
+            found[name] = f"{first}:"
+    return found
+
+
+def _keyed(path: Path, key: str, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except ValueError as error:
+        raise SettingsError(f"{path}: {key}.{error}") from None
+
+
+def _said(error: Any) -> str:
+    key = ".".join(
+        str(part)
+        for part in error["loc"]
+        if not str(part).startswith(("str", "int", "float", "literal", "dict", "list", "bool"))
+    )
+    kind, value = error["type"], error.get("input")
+    if kind == "extra_forbidden":
+        return f"{key} is not a key of this table; check its spelling"
+    if kind == "missing":
+        return f"{key} is missing"
+    shown = f" {value!r}" if isinstance(value, str | int | float | bool | date | datetime) else ""
+    return f"{key} is{shown}: {error['msg'][:1].lower()}{error['msg'][1:]}"

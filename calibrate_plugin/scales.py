@@ -1,0 +1,142 @@
+"""Scales as people write them: ``rating:1..5`` on a command line, a table in ``calibrate.toml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from calibrate_plugin.model import Dimension, Scale, ScaleKind, number
+
+SYNTAX = (
+    "NAME=binary:PASS/FAIL, NAME=nominal:A/B/C, NAME=ordinal:LOW/MID/HIGH, NAME=rating:1..5 (NAME=rating:0..10:0.5 with a "
+    "step, NAME=rating:0..1:any without one) or NAME=preference:A/B/TIE"
+)
+Value = str | int | float | bool
+
+
+def parse(spec: str) -> Dimension:
+    """A dimension from ``NAME=KIND:VALUES``; a slash inside a value is written ``\\/``.
+
+    Raises ValueError with the way out.
+
+    >>> parse("Empathy=rating:1..5").scale.levels
+    5
+    """
+    name, equals, rest = spec.partition("=")
+    kind, colon, values = rest.partition(":")
+    name, kind = name.strip(), kind.strip()
+    if not (equals and colon and name and values):
+        raise ValueError(f"{spec!r} is not a scale; write {SYNTAX}")
+    if kind == "rating":
+        ends, _, step = values.partition(":")
+        low, dots, high = ends.partition("..")
+        if not dots:
+            raise ValueError(
+                f"{spec!r}: write the lowest and the highest value with two dots between, e.g. rating:1..5"
+            )
+        table: dict[str, Any] = {"min": _number(low, spec), "max": _number(high, spec)}
+        if step:
+            table["step"] = step if step == "any" else _number(step, spec)
+    else:
+        parts = [p.replace("\0", "/") for p in values.replace("\\/", "\0").split("/")]
+        table = {"values": [p.strip() for p in parts]}
+    return dimension(name, {"scale": kind, **table}, untyped=True)
+
+
+def dimension(name: str, table: Mapping[str, Any], *, untyped: bool = False) -> Dimension:
+    """A dimension from its table. Raises ValueError whose message starts with the key that is wrong."""
+    kind = table.get("scale")
+    values = list(table.get("values", ()))
+    if kind == "rating":
+        scale = _rating(table, values)
+    elif kind in ("binary", "nominal", "ordinal", "preference"):
+        scale = _categories(kind, values, table)
+    else:
+        raise ValueError(f"scale is {kind!r}; it is one of binary, nominal, ordinal, rating, preference")
+    map_ = {str(k): str(v) for k, v in table.get("map", {}).items()}
+    abstain = tuple(str(a) for a in table.get("abstain", ()))
+    known = {n.strip().casefold() for n in (*scale.names, *abstain)}
+    for source, target in map_.items():
+        if scale.levels is not None and target.strip().casefold() not in known:
+            raise ValueError(
+                f"map sends {source!r} to {target!r}, which is not on the scale; it has {', '.join(scale.names)}"
+            )
+    return Dimension(
+        name=name,
+        scale=scale,
+        values=tuple(values),
+        untyped=untyped,
+        map=map_,
+        abstain=abstain,
+        pass_if={str(k): threshold(v) for k, v in table.get("pass_if", {}).items()},
+        choice=table.get("choice"),
+        whole_set=bool(table.get("whole_set", False)),
+        flipped=table.get("flipped", "no_answer"),
+    )
+
+
+def threshold(text: str) -> tuple[str, Fraction]:
+    """``">= 0.5"`` as a sign and a number."""
+    for sign in (">=", "<=", ">", "<"):
+        if text.strip().startswith(sign):
+            return sign, _number(text.strip()[len(sign) :], f"pass_if is {text!r}")
+    raise ValueError(f'pass_if is {text!r}; write it like ">= 0.5"')
+
+
+def _rating(table: Mapping[str, Any], values: Sequence[Value]) -> Scale:
+    if values:
+        points = tuple(sorted(_number(str(v), "values") for v in values))
+        if len(set(points)) < 2:
+            raise ValueError(f"values are {values}; a rating needs at least two different ones")
+        return Scale("rating", low=points[0], high=points[-1], points=points)
+    for key in ("min", "max"):
+        if key not in table:
+            raise ValueError(f"{key} is missing; give the {'lowest' if key == 'min' else 'highest'} value of the scale")
+    low, high = (_number(str(table[key]), key) for key in ("min", "max"))
+    if high <= low:
+        raise ValueError(f"max is {number(high)} but min is {number(low)}; give the top of the scale, e.g. max = 5")
+    step = table.get("step", 1 if low.denominator == high.denominator == 1 else "any")
+    if step == "any":
+        return Scale("rating", low=low, high=high)
+    size = _number(str(step), "step")
+    if size <= 0 or ((high - low) / size).denominator != 1:
+        raise ValueError(
+            f"step is {number(size)}, which does not lead from {number(low)} to {number(high)} in whole steps"
+        )
+    if (high - low) / size > 10_000:
+        raise ValueError(f'step is {number(size)}, which makes more than 10,000 levels; write step = "any"')
+    return Scale("rating", low=low, high=high, step=size)
+
+
+def _categories(kind: ScaleKind, values: Sequence[Value], table: Mapping[str, Any]) -> Scale:
+    labels = tuple(v if isinstance(v, str) else str(v).lower() if isinstance(v, bool) else number(v) for v in values)
+    wanted = {
+        "binary": "two values, the first one is pass",
+        "preference": "the two responses, then (if there is one) the tie",
+    }
+    if kind == "binary" and len(labels) != 2:
+        raise ValueError(
+            f'values are {list(values)}; a binary scale has {wanted[kind]}, e.g. values = ["Pass", "Fail"]'
+        )
+    if kind == "preference" and len(labels) not in (2, 3):
+        raise ValueError(f'values are {list(values)}; a preference has {wanted[kind]}, e.g. values = ["A", "B", "tie"]')
+    if len(labels) < 2:
+        raise ValueError(f"values are {list(values)}; {kind} needs at least two")
+    folded = [label.strip().casefold() for label in labels]
+    if any(not f for f in folded):
+        raise ValueError(f"values are {list(values)}; one of them is empty")
+    if doubles := {label for label, f in zip(labels, folded, strict=True) if folded.count(f) > 1}:
+        raise ValueError(
+            f"values name {', '.join(sorted(doubles))} more than once (capitals and spaces do not tell apart)"
+        )
+    return Scale(kind, labels, fixed=bool(table.get("fixed", True)))
+
+
+def _number(text: str, where: str) -> Fraction:
+    try:
+        if "/" in text or "_" in text:
+            raise ValueError
+        return Fraction(text.strip())
+    except ValueError:
+        raise ValueError(f"{where}: {text!r} is not a number") from None
