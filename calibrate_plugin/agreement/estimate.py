@@ -140,18 +140,16 @@ def replicates(patterns: Patterns, statistics: Mapping[str, Statistic], resampli
     step = max(1, _CELLS // len(shares))
     for start in range(0, resampling.resamples, step):
         draws = rng.multinomial(n, shares, size=min(step, resampling.resamples - start))
-        extra, owner = _pseudo_items(patterns, draws[:, -1], singles, rng)
+        extra, added = _pseudo_items(patterns, draws[:, -1], singles, rng)
         real = draws[:, :-1].astype(np.float64)
         for name, statistic in statistics.items():
-            sums = real @ features[name]
-            if len(owner):
-                np.add.at(sums, owner, statistic.features(extra, sizes))
+            sums = real @ features[name] + added @ statistic.features(extra, sizes)
             out[name].append(_quotient(*statistic.ratio(sums, sizes)))
     return {name: np.concatenate(parts) for name, parts in out.items()}
 
 
 def _pseudo_items(patterns: Patterns, counts: Array, singles: bool, rng: np.random.Generator) -> tuple[Patterns, Array]:
-    """The pseudo-items of each resample, one after the other, and which resample each belongs to."""
+    """The pseudo-items that occur in any of the resamples, and how often in each: (B, patterns of pseudo-items)."""
     q = patterns.levels
     n = int(patterns.items.sum())
     given = patterns.items @ patterns.answers if not (singles and patterns.own is not None) else np.zeros(q)
@@ -167,14 +165,17 @@ def _pseudo_items(patterns: Patterns, counts: Array, singles: bool, rng: np.rand
     first = np.minimum(np.searchsorted(edges, rng.random(total), side="right"), q - 1)
     other = np.minimum(np.searchsorted(edges, rng.random(total), side="right"), q - 1)
     second = np.where(rng.random(total) < 0.5, first, other)
+    drawn, inverse = np.unique(first if singles else first * q + second, return_inverse=True)
+    times = np.bincount(owner * len(drawn) + inverse.reshape(-1), minlength=len(counts) * len(drawn))
+    added = times.reshape(len(counts), len(drawn)).astype(np.float64)
     unit = np.eye(q, dtype=np.int64)
-    ones = np.ones(total, dtype=np.int64)
+    ones = np.ones(len(drawn), dtype=np.int64)
     if singles:
-        own = None if patterns.own is None else first
-        return Patterns(unit[first] * (patterns.own is None), ones, own), owner
+        own = None if patterns.own is None else drawn
+        return Patterns(unit[drawn] * (patterns.own is None), ones, own), added
     if patterns.own is None:
-        return Patterns(unit[first] + unit[second], ones), owner
-    return Patterns(unit[second], ones, first), owner
+        return Patterns(unit[drawn // q] + unit[drawn % q], ones), added
+    return Patterns(unit[drawn % q], ones, drawn // q), added
 
 
 def _percentiles(
