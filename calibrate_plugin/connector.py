@@ -151,6 +151,21 @@ class Identified(Protocol):
 
 
 @runtime_checkable
+class Metered(Protocol):
+    """A source that counts what it asks of its platform, and knows what answers."""
+
+    @property
+    def requests(self) -> int:
+        """The requests sent so far."""
+        ...
+
+    @property
+    def platform(self) -> str | None:
+        """Name and version of the server, as far as it is known: ``Label Studio 1.23.2``."""
+        ...
+
+
+@runtime_checkable
 class Sink(Protocol):
     """Where results go."""
 

@@ -1,0 +1,645 @@
+"""Writing what a source says: staged out of sight in small transactions, then published by a single row.
+
+Everything that is staged carries the number that its publication will have. Nobody sees it before that row is there, and
+what a dead process left behind is removed before the next worker stages anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import sqlalchemy as sa
+
+from calibrate_plugin.connector import ConnectorError, Covered, Held, Page, Scope
+from calibrate_plugin.model import ASIDE, ITEMS, KINDS, LABELS, RETIRED, STATES, frame
+from calibrate_plugin.store import reading, schema
+from calibrate_plugin.store.database import Database
+from calibrate_plugin.store.digests import Seen, array, canonical, digest, digests
+from calibrate_plugin.store.worker import Worker
+
+CHUNK = 5_000  # labels worked on at once
+ROWS = 250  # rows in one transaction, and
+BYTES = 256_000  # bytes of text: a webhook waits for no more than this
+SHARE = 5  # a publication that would end more than one in so many labels of its scope is held,
+RECORDS = 5  # unless they belong to fewer records than this: one person tidying up
+
+CONTEXT = tuple(reading.CONTEXT)
+PLACE = tuple(reading.PLACE)
+CONTENT = ("record", "seq", "value", "placed", "confidence", "execution", "reason")
+
+#: What makes it another answer. Anything else (where it lies, who moved it) is recorded too, but moves no time.
+ANSWER = ("value", "state", "reason", "confidence", "rater", "version", "run", "execution", "sample", "order")
+
+#: What tells the labels of a source without record ids apart; several that agree in all of it are numbered.
+#: They hold all that a scope can ask for, so no scope splits them.
+WITHOUT_RECORD = (
+    *("item", "field", "rater", "kind", "version", "job", "run", "task", "placed", "sample", "order", "execution"),
+)
+STORED = (
+    *("id", "number", "identity", "digest", "context", "place", "record", "seq", "value", "at", "said_at", "placed"),
+    *("confidence", "execution"),
+)
+KEPT = (*ANSWER, "record", "seq", "placed", "at")
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a pull brought. ``seen`` labels were listed, ``duplicates`` of them a second time."""
+
+    seen: int = 0
+    added: int = 0
+    changed: int = 0
+    retired: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+
+
+class Recording:
+    """One pull of one source, on its way into the store. Only the holder of the worker's lock may make one."""
+
+    def __init__(
+        self, database: Database, worker: Worker, *, source: str, identity: str | None, at: int, full: bool
+    ) -> None:
+        self._database = database
+        self._worker = worker
+        self._source = source
+        self._at = at
+        with database.read() as connection:
+            row = connection.execute(sa.select(schema.sources).where(schema.sources.c.source == source)).one_or_none()
+            self.cursor: str | None = row.cursor if row else None
+            self.mode: Literal["full", "incremental"] = "full" if full or self.cursor is None else "incremental"
+            self._identity = identity if identity is not None or row is None else row.identity
+            self._live: int = row.live if row else 0
+            self._number = reading.latest(connection) + 1
+            self._last_label = reading.last_label(connection, self._number)
+            self._contexts = Dictionary(connection, schema.contexts, CONTEXT)
+            self._places = Dictionary(connection, schema.places, PLACE)
+            query = sa.select(schema.contexts.c.id).where(schema.contexts.c.source == source).limit(1)
+            self._known_source = connection.execute(query).first() is not None
+            self._names = reading.names_as_of(connection, self._number).get(source, {})
+            self._forgotten = set(connection.execute(sa.select(schema.forgotten.c.identity)).scalars())
+            query = sa.select(schema.aside.c.digest, schema.aside.c.id).where(
+                schema.aside.c.source == source, schema.aside.c.gone.is_(None)
+            )
+            self._aside: dict[bytes, int] = {row.digest: row.id for row in connection.execute(query)}
+        with database.write() as connection:
+            worker.fence(connection)
+            if row is None:
+                connection.execute(sa.insert(schema.sources), {"source": source, "live": 0})
+            self._sync = inserted(
+                connection,
+                schema.syncs,
+                {
+                    "source": source,
+                    "mode": self.mode,
+                    "cursor": self.cursor,
+                    "identity": identity,
+                    "started": at,
+                    "outcome": "running",
+                },
+            )
+
+        self.tally = Tally()
+        self.published: int | None = None  # the newest number that this pull gave
+        self._live_before = self._live
+        self._lost = 0
+        self._lost_records = 0
+        self._seen = Seen()  # in this pull: the first sight of a record wins
+        self._window = Seen()  # since the last Covered
+        self._repeats: dict[bytes, int] = {}
+        self._facts_seen = Seen()
+        self._aside_seen: set[bytes] = set()
+        self._staged = Tally()
+        self._dirty = False  # something is staged
+
+    # --- pages
+
+    def add(self, page: Page) -> None:
+        """Stage a page. Raises ConnectorError where it is not what a page must be."""
+        try:
+            labels, items, aside = frame(LABELS, page.labels), frame(ITEMS, page.items), frame(ASIDE, page.aside)
+        except (ValueError, pl.exceptions.PolarsError) as error:
+            raise ConnectorError(f"{self._source}: a page of this source has the wrong form: {error}") from None
+        self._check(labels)
+        for chunk in labels.iter_slices(CHUNK):
+            self._add_labels(self._stored(chunk))
+        for chunk in items.drop_nulls(["item", "fact"]).iter_slices(CHUNK):
+            self._add_facts(self._stored(chunk))
+        for chunk in aside.iter_slices(CHUNK):
+            self._add_aside(self._stored(chunk))
+        if page.names:
+            self._add_names(page.names)
+
+    def _stored(self, chunk: pl.DataFrame) -> pl.DataFrame:
+        return chunk if self._database.sqlite else reading.storable(chunk)
+
+    def _check(self, labels: pl.DataFrame) -> None:
+        for column, allowed, optional in (("kind", KINDS, False), ("state", STATES, False), ("retired", RETIRED, True)):
+            wrong = labels.filter(~pl.col(column).is_in(list(allowed)).fill_null(optional))
+            if wrong.height:
+                raise ConnectorError(
+                    f"{self._source}: record {wrong['record'][0]!r} has {column} {wrong[column][0]!r}; "
+                    f"it must be one of {', '.join(allowed)}"
+                )
+        if labels["field"].null_count():
+            record = labels.filter(pl.col("field").is_null())["record"][0]
+            raise ConnectorError(f"{self._source}: record {record!r} has a label without a field")
+
+    def _add_labels(self, given: pl.DataFrame) -> None:
+        self.tally.seen += given.height
+        coded = given.with_columns(
+            pl.lit(self._source).alias("source"),
+            pl.col("at", "placed", "blind").cast(pl.Int64),
+            pl.col("confidence").fill_nan(None) + 0.0,  # SQLite keeps no NaN; minus zero is zero
+        )
+        identities = self._identities(coded)
+        keys = array(identities)
+        first = np.zeros(len(keys), dtype=bool)
+        first[np.unique(keys, return_index=True)[1]] = True
+        fresh_here = first & ~self._window.contains(keys)
+        self._window.add(keys[fresh_here])
+        fresh = first & ~self._seen.contains(keys)
+        self._seen.add(keys[fresh])
+        self.tally.duplicates += int((~fresh).sum())
+        if not fresh.any():
+            return
+        self._compare(coded.filter(fresh), [i for i, keep in zip(identities, fresh, strict=True) if keep])
+
+    def _identities(self, coded: pl.DataFrame) -> list[bytes]:
+        with_record = digests("r" + t for t in canonical(coded, ("source", "record", "field")))
+        if not coded["record"].null_count():
+            return with_record
+        bare = digests("n" + t for t in canonical(coded, ("source", *WITHOUT_RECORD)))
+        seen = self._seen.contains(array(bare))
+        here: set[bytes] = set()
+        for i, (lacks, base) in enumerate(zip(coded["record"].is_null(), bare, strict=True)):
+            if not lacks:
+                continue
+            with_record[i] = base
+            if seen[i] or base in here:
+                self._repeats[base] = n = self._repeats.get(base, 0) + 1
+                with_record[i] = digest(f"{base.hex()}#{n}")
+            here.add(base)
+        return with_record
+
+    def _compare(self, coded: pl.DataFrame, identities: list[bytes]) -> None:
+        """Stage what differs from what is known."""
+        contexts, places = Entries(coded, CONTEXT), Entries(coded, PLACE)
+        lacks_record = coded["record"].is_null().to_list()
+        contents = digests(
+            f"{c.hex()}{p.hex()}{content}{at if lacks else ''}"
+            for c, p, content, at, lacks in zip(
+                contexts.per_row(), places.per_row(), canonical(coded, CONTENT), coded["at"], lacks_record, strict=True
+            )
+        )
+        earlier = self._earlier(identities)
+        news: list[int] = []  # rows of `coded`
+        ends: dict[int, str] = {}  # of which these replace an earlier label, and why that ends
+        for i, (identity, content) in enumerate(zip(identities, contents, strict=True)):
+            old = earlier.get(identity)
+            if old is None or old.ended:
+                news.append(i)
+                self._staged.added += 1
+                if old is not None:
+                    ends[i] = "returned"
+            elif old.digest != content:
+                news.append(i)
+                self._staged.changed += 1
+                ends[i] = "changed"
+        if not news:
+            return
+        context_ids, place_ids = self._intern(self._contexts, contexts, news), self._intern(self._places, places, news)
+        picked = coded[news]
+        if self._forgotten:
+            raters = digests(canonical(picked, ("source", "rater")))
+            keep = pl.Series([r not in self._forgotten for r in raters], dtype=pl.Boolean)
+            picked = picked.with_columns(pl.when(keep).then("reason").alias("reason"))
+        before = self._answers([earlier[identities[i]].id for i, why in ends.items() if why == "changed"])
+        rows: list[Row] = []
+        for i, row in zip(news, picked.select(KEPT).iter_rows(named=True), strict=True):
+            self._last_label += 1
+            row["said_at"] = None
+            if ends.get(i) == "changed" and not lacks_record[i]:
+                old = earlier[identities[i]]
+                if tuple(row[c] for c in ANSWER) == before[old.id]:
+                    row["at"], row["said_at"] = old.at, old.said_at
+                elif row["at"] is not None and row["at"] == (old.at if old.said_at is None else old.said_at):
+                    row["said_at"] = row["at"]
+                    row["at"] = max(self._at, old.at or 0)  # edited, and the source does not say when
+            row |= {
+                "id": self._last_label,
+                "number": self._number,
+                "identity": identities[i],
+                "digest": contents[i],
+                "context": context_ids[i],
+                "place": place_ids[i],
+                "ends": (earlier[identities[i]].id, ends[i]) if i in ends else None,
+            }
+            rows.append(row)
+        for batch in batches(rows):
+            self._insert(
+                (schema.labels, [{c: row[c] for c in STORED} for row in batch]),
+                (schema.reasons, [{"label": r["id"], "text": r["reason"]} for r in batch if r["reason"] is not None]),
+                (
+                    schema.retirements,
+                    [
+                        {"label": r["ends"][0], "number": self._number, "cause": r["ends"][1]}
+                        for r in batch
+                        if r["ends"]
+                    ],
+                ),
+            )
+
+    def _earlier(self, identities: list[bytes]) -> dict[bytes, Earlier]:
+        """The newest stored row of each record."""
+        found: dict[bytes, Earlier] = {}
+        if not self._known_source:
+            return found
+        t, r = schema.labels, schema.retirements
+        with self._database.read() as connection:
+            for some in reading.pieces(identities):
+                query = (
+                    sa.select(t.c.id, t.c.identity, t.c.digest, t.c.at, t.c.said_at)
+                    .where(t.c.identity.in_(some))
+                    .order_by(t.c.id)
+                )
+                for row_id, identity, content, at, said_at in connection.execute(query):
+                    found[identity] = Earlier(row_id, content, at, said_at)
+            by_id = {earlier.id: earlier for earlier in found.values()}
+            for ids in reading.pieces(list(by_id)):
+                for label in connection.execute(sa.select(r.c.label).where(r.c.label.in_(ids))).scalars():
+                    by_id[label].ended = True
+        return found
+
+    def _answers(self, ids: list[int]) -> dict[int, tuple[Any, ...]]:
+        if not ids:
+            return {}
+        with self._database.read() as connection:
+            rows = self._stored(reading.by_id(connection, ids))
+        return {row[0]: row[1:] for row in rows.select("label", *ANSWER).iter_rows()}
+
+    def _intern(self, dictionary: Dictionary, entries: Entries, rows: list[int]) -> dict[int, int]:
+        """The ids of the entries of ``rows``; new entries are written at once."""
+        wanted = list(dict.fromkeys(entries.at[i] for i in rows))
+        codes = [entries.codes[n] for n in wanted]
+        with self._database.read() as connection:
+            new = dictionary.look_up(connection, codes)
+        if new:
+            texts = entries.unique[[n for n, code in zip(wanted, codes, strict=True) if code in new]]
+            inserts = [
+                {"id": i, "digest": code, **row}
+                for (code, i), row in zip(new.items(), texts.iter_rows(named=True), strict=True)
+            ]
+            for batch in batches(inserts):
+                self._insert((dictionary.table, batch))
+            dictionary.written(new)
+        ids = dict(zip(wanted, dictionary.ids(codes), strict=True))
+        return {i: ids[entries.at[i]] for i in rows}
+
+    def _insert(self, *tables: tuple[sa.Table, Sequence[Row]]) -> None:
+        if not any(rows for _, rows in tables):
+            return
+        self._dirty = True
+        with self._database.write() as connection:
+            self._worker.fence(connection)
+            for table, rows in tables:
+                if rows:
+                    connection.execute(sa.insert(table), rows)
+
+    def _add_facts(self, given: pl.DataFrame) -> None:
+        coded = given.with_columns(pl.lit(self._source).alias("source")).unique(
+            ["item", "fact"], keep="first", maintain_order=True
+        )
+        identities = digests(canonical(coded, ("source", "item", "fact")))
+        keys = array(identities)
+        fresh = ~self._facts_seen.contains(keys)
+        self._facts_seen.add(keys[fresh])
+        t = schema.item_facts
+        stored: dict[bytes, str | None] = {}
+        with self._database.read() as connection:
+            for some in reading.pieces(identities):
+                query = sa.select(t.c.identity, t.c.value).where(t.c.identity.in_(some)).order_by(t.c.number)
+                stored |= {row.identity: row.value for row in connection.execute(query)}
+        rows = [
+            {
+                "identity": identity,
+                "number": self._number,
+                "source": self._source,
+                "item": item,
+                "fact": fact,
+                "value": value,
+            }
+            for identity, keep, (item, fact, value) in zip(
+                identities, fresh, coded.select(list(ITEMS)).iter_rows(), strict=True
+            )
+            if keep and (identity not in stored or stored[identity] != value)
+        ]
+        for batch in batches(rows):
+            self._insert((t, batch))
+
+    def _add_aside(self, given: pl.DataFrame) -> None:
+        rows = []
+        for code, row in zip(digests(canonical(given, tuple(ASIDE))), given.iter_rows(named=True), strict=True):
+            if code in self._aside_seen:
+                continue
+            self._aside_seen.add(code)
+            self.tally.quarantined += 1
+            if code not in self._aside:
+                rows.append({"number": self._number, "sync": self._sync, "source": self._source, "digest": code, **row})
+        for batch in batches(rows):
+            self._insert((schema.aside, batch))
+
+    def _add_names(self, names: Mapping[str, str]) -> None:
+        rows = []
+        for rater, name in names.items():
+            rater, name = text(rater), text(name)
+            clean = self._stored(pl.DataFrame({"source": [self._source], "rater": [rater], "name": [name]}))
+            (identity,) = digests(canonical(clean, ("source", "rater")))
+            if self._names.get(rater) == name or identity in self._forgotten:
+                continue
+            self._names[rater] = name
+            rows.append({"identity": identity, "number": self._number, **clean.row(0, named=True)})
+        for batch in batches(rows):
+            self._insert((schema.names, batch))
+
+    # --- publishing
+
+    def publish(self, covered: Covered | None, *, accept_deletions: bool = False) -> None:
+        """Make everything staged visible at once, with the end of what ``covered`` says is gone.
+
+        ``None``: the pull is at its end; what no scope covered is recorded and nothing of it ends.
+        Raises Held, and stages nothing more, where too much would end.
+        """
+        missing: list[int] = []
+        if covered is not None:
+            if covered.cause not in RETIRED:
+                raise ConnectorError(
+                    f"{self._source}: labels cannot end by {covered.cause!r}; it must be one of {', '.join(RETIRED)}"
+                )
+            missing = self._missing(covered.scope, accept_deletions)
+            for batch in batches([{"label": i, "number": self._number, "cause": covered.cause} for i in missing]):
+                self._insert((schema.retirements, batch))
+        if (covered is None and self.mode == "full") or (covered is not None and covered.scope == Scope()):
+            self._end_aside()
+        self._staged.retired = len(missing)
+        cursor = self.cursor if covered is None or covered.cursor is None else covered.cursor
+        live = self._live + self._staged.added - len(missing)
+        with self._database.write() as connection:
+            self._worker.fence(connection)
+            if self._dirty:
+                connection.execute(
+                    sa.insert(schema.publications),
+                    {
+                        "number": self._number,
+                        "sync": self._sync,
+                        "source": self._source,
+                        "scope": describe(covered.scope) if covered else "the rest",
+                        "at": self._at,
+                        "last_label": self._last_label,
+                        "added": self._staged.added,
+                        "changed": self._staged.changed,
+                        "retired": self._staged.retired,
+                    },
+                )
+            connection.execute(
+                sa.update(schema.sources)
+                .where(schema.sources.c.source == self._source)
+                .values(identity=self._identity, cursor=cursor, live=live)
+            )
+        self.cursor, self._live = cursor, live
+        if self._dirty:
+            self.published = self._number
+            self._number += 1
+            for name in ("added", "changed", "retired"):
+                setattr(self.tally, name, getattr(self.tally, name) + getattr(self._staged, name))
+        self._staged = Tally()
+        self._dirty = False
+        self._window = Seen()
+
+    def _missing(self, scope: Scope, accept: bool) -> list[int]:
+        """The live labels of a scope that were not listed since the last Covered. Raises Held where they are too many."""
+        missing: list[int] = []
+        there = 0
+        with self._database.read() as connection:
+            for some in grouped(reading.live_labels(connection, self._source, scope)):
+                there += len(some)
+                keep = self._window.contains(array([identity for _, identity in some]))
+                missing += [label for (label, _), seen in zip(some, keep, strict=True) if not seen]
+            if not missing:
+                return missing
+            records = self._records(connection, missing)
+        for lost, of, belonging, where in (
+            (len(missing), there, records, describe(scope)),
+            (
+                self._lost + len(missing),
+                max(self._live_before, self._live),
+                self._lost_records + records,
+                "all that was known",
+            ),
+        ):
+            if not accept and lost * SHARE > of and belonging >= RECORDS:
+                raise Held(
+                    f"{self._source}: {lost:,} of {of:,} labels are no longer there ({where}). They stay as they were. "
+                    "If they were really deleted, accept it with --accept-deletions; if not, look at the key's "
+                    "permissions and at the platform"
+                )
+        self._lost += len(missing)
+        self._lost_records += records
+        return missing
+
+    def _records(self, connection: sa.Connection, ids: list[int]) -> int:
+        """How many records labels belong to, counted no further than needed; without record ids each is one."""
+        found: set[str | int] = set()
+        for some in reading.pieces(ids):
+            query = sa.select(schema.labels.c.id, schema.labels.c.record).where(schema.labels.c.id.in_(some))
+            found |= {label if record is None else record for label, record in connection.execute(query)}
+            if len(found) >= RECORDS:
+                break
+        return len(found)
+
+    def _end_aside(self) -> None:
+        gone = [i for code, i in self._aside.items() if code not in self._aside_seen]
+        for some in reading.pieces(gone, ROWS):
+            self._dirty = True
+            with self._database.write() as connection:
+                self._worker.fence(connection)
+                connection.execute(sa.update(schema.aside).where(schema.aside.c.id.in_(some)).values(gone=self._number))
+        self._aside = {code: i for code, i in self._aside.items() if code in self._aside_seen}
+
+    def finish(self, outcome: str, message: str, *, at: datetime, server: str | None, requests: int | None) -> None:
+        """Drop what is staged and not published, and write down how the pull ended."""
+        if self._dirty:
+            discard(self._database)
+        with self._database.write() as connection:
+            connection.execute(
+                sa.update(schema.syncs)
+                .where(schema.syncs.c.id == self._sync)
+                .values(
+                    finished=reading.microseconds(at),
+                    outcome=outcome,
+                    message=text(message),
+                    server=server,
+                    requests=requests,
+                    **{name: getattr(self.tally, name) for name in Tally.__slots__},
+                )
+            )
+
+
+@dataclass(slots=True)
+class Earlier:
+    """A record's newest stored row."""
+
+    id: int
+    digest: bytes
+    at: int | None
+    said_at: int | None  # what the source said, where that is not `at`
+    ended: bool = False
+
+
+class Entries:
+    """What the rows of a frame share in some columns: ``unique`` entries, their ``codes``, and ``at`` which each row has."""
+
+    def __init__(self, coded: pl.DataFrame, columns: Sequence[str]) -> None:
+        whole = coded.select(columns)
+        self.unique = whole.unique(maintain_order=True)
+        numbered = self.unique.with_row_index("entry")
+        joined = whole.join(numbered, on=list(columns), how="left", nulls_equal=True, maintain_order="left")
+        self.at: list[int] = joined["entry"].to_list()
+        self.codes = digests(canonical(self.unique, columns))
+
+    def per_row(self) -> Iterator[bytes]:
+        return (self.codes[n] for n in self.at)
+
+
+class Dictionary:
+    """A table of texts that many labels share, and the ids of those met lately."""
+
+    LIMIT = 50_000
+
+    def __init__(self, connection: sa.Connection, table: sa.Table, columns: Sequence[str]) -> None:
+        self.table = table
+        self.columns = tuple(columns)
+        self._ids: dict[bytes, int] = {}
+        self._next: int = (connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0) + 1
+
+    def look_up(self, connection: sa.Connection, codes: Sequence[bytes]) -> dict[bytes, int]:
+        """Find what is stored; returns the new ids of what is not."""
+        if len(self._ids) > self.LIMIT:
+            self._ids.clear()
+        wanted = [c for c in codes if c not in self._ids]
+        for some in reading.pieces(wanted):
+            query = sa.select(self.table.c.digest, self.table.c.id).where(self.table.c.digest.in_(some))
+            self._ids.update((d, i) for d, i in connection.execute(query))
+        new = [c for c in wanted if c not in self._ids]
+        return {code: self._next + n for n, code in enumerate(new)}
+
+    def written(self, new: Mapping[bytes, int]) -> None:
+        self._next += len(new)
+        self._ids.update(new)
+
+    def ids(self, codes: Sequence[bytes]) -> list[int]:
+        return [self._ids[c] for c in codes]
+
+
+def discard(database: Database) -> None:
+    """Remove what was staged and never published."""
+    with database.read() as connection:
+        number = reading.latest(connection)
+        first = reading.last_label(connection, number) + 1
+        last = connection.execute(sa.select(sa.func.max(schema.labels.c.id))).scalar() or 0
+    for start in range(first, last + 1, ROWS):
+        with database.write() as connection:
+            for column in (schema.labels.c.id, schema.reasons.c.label):
+                connection.execute(sa.delete(column.table).where(column >= start, column < start + ROWS))
+    for table, key in (
+        (schema.retirements, schema.retirements.c.label),
+        (schema.item_facts, schema.item_facts.c.identity),
+        (schema.names, schema.names.c.identity),
+        (schema.aside, schema.aside.c.id),
+    ):
+        with database.read() as connection:
+            keys = connection.execute(sa.select(key).where(table.c.number > number)).scalars().all()
+        for some in reading.pieces(keys, ROWS):
+            with database.write() as connection:
+                connection.execute(sa.delete(table).where(table.c.number > number, key.in_(some)))
+    with database.read() as connection:
+        keys = connection.execute(sa.select(schema.aside.c.id).where(schema.aside.c.gone > number)).scalars().all()
+    for some in reading.pieces(keys, ROWS):
+        with database.write() as connection:
+            connection.execute(sa.update(schema.aside).where(schema.aside.c.id.in_(some)).values(gone=None))
+
+
+def recover(database: Database) -> None:
+    """After a worker died in the middle: remove its traces and say so."""
+    running = schema.syncs.c.outcome == "running"
+    with database.read() as connection:
+        if connection.execute(sa.select(schema.syncs.c.id).where(running).limit(1)).first() is None:
+            return
+    discard(database)
+    with database.write() as connection:
+        connection.execute(
+            sa.update(schema.syncs)
+            .where(running)
+            .values(
+                outcome="failed", message="interrupted; what it had published stays, the next pull goes on from there"
+            )
+        )
+
+
+def batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """``rows`` in lists short enough for one transaction."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        length = sum(len(v) for v in row.values() if isinstance(v, str))
+        if batch and (len(batch) >= ROWS or size + length > BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += length
+    if batch:
+        yield batch
+
+
+def grouped(rows: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    group: list[tuple[int, bytes]] = []
+    for row in rows:
+        group.append(row)
+        if len(group) >= reading.FETCH:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def describe(scope: Scope) -> str:
+    """A scope as a message names it."""
+    parts = []
+    for word, values in (("job", scope.jobs), ("task", scope.tasks), ("field", scope.fields)):
+        if values is not None:
+            shown = ", ".join(v[:40] for v in values[:3])
+            parts.append(f"{word} {shown}" + (f" and {len(values) - 3:,} more" if len(values) > 3 else ""))
+    if scope.start is not None:
+        parts.append(f"from {scope.start:%Y-%m-%d %H:%M}")
+    if scope.end is not None:
+        parts.append(f"before {scope.end:%Y-%m-%d %H:%M}")
+    return ", ".join(parts) or "everything in the source"
+
+
+def inserted(connection: sa.Connection, table: sa.Table, values: Row) -> int:
+    """Insert one row; its id."""
+    key = connection.execute(sa.insert(table), values).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def text(value: str) -> str:
+    """Any string as a database takes it: lone surrogates as ``?``, no NUL."""
+    return value.encode("utf-8", "replace").decode().replace("\x00", "�")

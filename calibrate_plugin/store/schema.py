@@ -1,0 +1,254 @@
+"""The tables of a store.
+
+Every fact carries the ``number`` of the publication that brings it. A number above the last row of ``publications`` is
+not published yet, so nobody sees it: publishing any number of rows is inserting one row. Times are microseconds since
+1970 in UTC.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+#: The newest migration; a store that says anything else is migrated or refused.
+HEAD = "0001"
+VERSION_TABLE = "calibrate_version"
+
+Id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+metadata = sa.MetaData()
+
+#: What a source left behind: where a later pull goes on from, and whose labels it gave.
+sources = sa.Table(
+    "sources",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("identity", sa.Text),
+    sa.Column("cursor", sa.Text),
+    sa.Column("live", sa.BigInteger, nullable=False),  # its labels that are not retired
+)
+
+#: One row is one pull of one source. ``outcome``: running, ok, held, failed.
+syncs = sa.Table(
+    "syncs",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False),  # full, incremental
+    sa.Column("cursor", sa.Text),  # where it went on from
+    sa.Column("identity", sa.Text),
+    sa.Column("server", sa.Text),  # the platform's version
+    sa.Column("started", sa.BigInteger, nullable=False),
+    sa.Column("finished", sa.BigInteger),
+    sa.Column("seen", sa.BigInteger, nullable=False, default=0),
+    sa.Column("added", sa.BigInteger, nullable=False, default=0),
+    sa.Column("changed", sa.BigInteger, nullable=False, default=0),
+    sa.Column("retired", sa.BigInteger, nullable=False, default=0),
+    sa.Column("duplicates", sa.BigInteger, nullable=False, default=0),
+    sa.Column("quarantined", sa.BigInteger, nullable=False, default=0),
+    sa.Column("requests", sa.BigInteger),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False, default=""),
+)
+
+#: The states of the facts. ``number`` is what the rest of the package calls the sync number.
+publications = sa.Table(
+    "publications",
+    metadata,
+    sa.Column("number", Id, primary_key=True, autoincrement=False),
+    sa.Column("sync", Id, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("scope", sa.Text, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("last_label", Id, nullable=False),  # the highest label id then: what is above it came later
+    sa.Column("added", sa.BigInteger, nullable=False),
+    sa.Column("changed", sa.BigInteger, nullable=False),
+    sa.Column("retired", sa.BigInteger, nullable=False),
+)
+
+#: What many labels share: a small dictionary.
+contexts = sa.Table(
+    "contexts",
+    metadata,
+    sa.Column("id", Id, primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("field", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("retired", sa.Text),
+    sa.Column("rater", sa.Text),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("version", sa.Text),
+    sa.Column("job", sa.Text),
+    sa.Column("run", sa.Text),
+    sa.Column("sample", sa.Text),
+    sa.Column("order", sa.Text),
+    sa.Column("blind", sa.SmallInteger),
+    sa.Index("ix_contexts_digest", "digest", unique=True),
+)
+
+#: Where the labels of one item lie: shared by its raters and fields.
+places = sa.Table(
+    "places",
+    metadata,
+    sa.Column("id", Id, primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("item", sa.Text),
+    sa.Column("task", sa.Text),
+    sa.Column("link", sa.Text),
+    sa.Index("ix_places_digest", "digest", unique=True),
+    # a hash index takes a text of any length
+    sa.Index("ix_places_item", "item", postgresql_using="hash"),
+    sa.Index("ix_places_task", "task", postgresql_using="hash"),
+)
+
+labels = sa.Table(
+    "labels",
+    metadata,
+    sa.Column("id", Id, primary_key=True, autoincrement=False),
+    sa.Column("number", Id, nullable=False),
+    sa.Column("identity", sa.LargeBinary, nullable=False, index=True),  # digest of source, record and field
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # of everything but the time
+    sa.Column("context", Id, nullable=False),
+    sa.Column("place", Id, nullable=False, index=True),
+    sa.Column("record", sa.Text),
+    sa.Column("seq", sa.BigInteger),
+    sa.Column("value", sa.Text),
+    sa.Column("at", sa.BigInteger),
+    sa.Column("said_at", sa.BigInteger),  # the source's own time, where it is not `at`
+    sa.Column("placed", sa.BigInteger),
+    sa.Column("confidence", sa.Double),
+    sa.Column("execution", sa.Text),
+    sa.Index(
+        "ix_labels_placed",
+        "placed",
+        sqlite_where=sa.text("placed IS NOT NULL"),
+        postgresql_where=sa.text("placed IS NOT NULL"),
+    ),
+)
+
+#: A label's end. ``cause``: one of model.RETIRED, or ``changed`` or ``returned``: a newer row of the same record follows.
+retirements = sa.Table(
+    "retirements",
+    metadata,
+    sa.Column("label", Id, primary_key=True, autoincrement=False),
+    sa.Column("number", Id, primary_key=True, autoincrement=False, index=True),
+    sa.Column("cause", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: Written reasons, apart from the facts, so that a person can be forgotten.
+reasons = sa.Table(
+    "reasons",
+    metadata,
+    sa.Column("label", Id, primary_key=True, autoincrement=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
+#: How people are called; the same reason.
+names = sa.Table(
+    "names",
+    metadata,
+    sa.Column("identity", sa.LargeBinary, primary_key=True),  # digest of source and rater
+    sa.Column("number", Id, primary_key=True, autoincrement=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("rater", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+)
+
+#: Whose names and reasons are not to be kept again.
+forgotten = sa.Table(
+    "forgotten",
+    metadata,
+    sa.Column("identity", sa.LargeBinary, primary_key=True),  # digest of source and rater
+    sa.Column("at", sa.BigInteger, nullable=False),
+)
+
+item_facts = sa.Table(
+    "item_facts",
+    metadata,
+    sa.Column("identity", sa.LargeBinary, primary_key=True),  # digest of source, item and fact
+    sa.Column("number", Id, primary_key=True, autoincrement=False, index=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("fact", sa.Text, nullable=False),
+    sa.Column("value", sa.Text),
+    sa.Index("ix_item_facts_item", "item", postgresql_using="hash"),
+    sqlite_with_rowid=False,
+)
+
+#: What could not be read as a label, from ``number`` on and up to ``gone``.
+aside = sa.Table(
+    "aside",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("number", Id, nullable=False),
+    sa.Column("gone", Id),
+    sa.Column("sync", Id, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("record", sa.Text),
+    sa.Column("item", sa.Text),
+    sa.Column("field", sa.Text),
+    sa.Column("rater", sa.Text),
+    sa.Column("value", sa.Text),
+    sa.Column("cause", sa.Text),
+    sa.Column("message", sa.Text),
+)
+
+#: Every state of the study's settings and the number from which it held.
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("number", Id, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # canonical JSON
+)
+
+#: What was written to a platform. ``outcome``: written, pending, refused, removed.
+pushes = sa.Table(
+    "pushes",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("target", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("verified", sa.BigInteger),  # when it was read back
+    sa.Index("ix_pushes_target", "source", "target"),
+)
+
+reports = sa.Table(
+    "reports",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("number", Id, nullable=False),
+    sa.Column("settings", Id, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),  # JSON, compressed
+)
+
+#: Where to look again, as webhooks say.
+hints = sa.Table(
+    "hints",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("job", sa.Text),
+    sa.Column("received", sa.BigInteger, nullable=False),
+    sa.Column("done", sa.BigInteger),
+    sa.Index("ix_hints_open", "id", sqlite_where=sa.text("done IS NULL"), postgresql_where=sa.text("done IS NULL")),
+)
+
+#: Who may write facts: one row. A writer whose token is no longer here has been replaced.
+worker = sa.Table(
+    "worker",
+    metadata,
+    sa.Column("id", Id, primary_key=True, autoincrement=False),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("since", sa.BigInteger, nullable=False),
+)
