@@ -10,6 +10,9 @@ import click
 COMMANDS = {
     "report": "calibrate_plugin.cli.report:report",
     "run": "calibrate_plugin.cli.run:run",
+    "versions": "calibrate_plugin.cli.versions:versions",
+    "push": "calibrate_plugin.cli.push:push",
+    "unpush": "calibrate_plugin.cli.push:unpush",
     "completion": "calibrate_plugin.cli.completion:completion",
 }
 

@@ -1,4 +1,4 @@
-"""``calibrate-plugin run``: pull, compute, report, by the settings of a study."""
+"""``calibrate-plugin run``: pull, compute, report, push, by the settings of a study."""
 
 from __future__ import annotations
 
@@ -8,41 +8,56 @@ from pathlib import Path
 import click
 
 from calibrate_plugin.cli import output as out
+from calibrate_plugin.cli.study import config_option, loaded, opened, say_pushed, say_synced, stored
 
 
 @click.command()
+@config_option
+@click.option("--full", is_flag=True, help="Ask the platforms for everything again, not only for what changed.")
 @click.option(
-    "--config",
-    "-c",
-    type=click.Path(path_type=Path),
-    default=Path("calibrate.toml"),
-    show_default=True,
-    help="The study's settings.",
+    "--accept-deletions", is_flag=True, help="Let go of labels that are gone, even where more than a fifth of them is."
 )
+@click.option("--no-push", is_flag=True, help="Write nothing back, whatever the settings say.")
 @out.report_options
 def run(
-    config: Path, dimensions: Sequence[str], by: Sequence[str], of_run: str | None, form: str, output: Path | None
+    config: Path,
+    full: bool,
+    accept_deletions: bool,
+    no_push: bool,
+    dimensions: Sequence[str],
+    by: Sequence[str],
+    of_run: str | None,
+    form: str,
+    output: Path | None,
 ) -> None:
-    """Pull from every source of the study, compute, and report.
+    """Pull from every source of the study, compute, report, and push the results back where [push] says so.
+
+    What was pulled is kept in the study's store (calibrate.db beside the settings), so the next run asks only for what
+    changed.
 
     \b
     calibrate-plugin run --config calibrate.toml --format html --output report.html
     """
-    from calibrate_plugin.config import load
-    from calibrate_plugin.connector import SettingsError
+    from calibrate_plugin import cycle
     from calibrate_plugin.report.build import only
 
-    try:
-        settings = load(config)
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from None
+    settings = loaded(config)
     try:
         study = only(settings.study, dimensions)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    with out.failures():
-        with out.progress("reading the sources"):
-            pulled = out.pull_all(settings.sources)
-        with out.progress("computing"):
-            made, ratings = out.make(study, pulled, by, of_run)
-        out.write(made, ratings, form, output)
+    with out.failures(), stored(settings) as store:
+        sources = opened(settings)
+        with out.progress("pulling, computing, pushing"):
+            done = cycle.turn(
+                store, settings, sources, full=full, accept_deletions=accept_deletions, pushing=not no_push
+            )
+        say_synced(done.outcomes)
+        report, ratings = done.report, done.ratings
+        if dimensions or by or of_run:
+            with out.progress("computing"):
+                report, ratings = out.make(study, cycle.pulled(store), by, of_run)
+        out.write(report, ratings, form, output)
+        say_pushed(done.pushed)
+    if not done.sound:
+        raise click.exceptions.Exit(1)

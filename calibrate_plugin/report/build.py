@@ -28,6 +28,7 @@ from calibrate_plugin.model import (
     RaterInfo,
     RaterReport,
     Report,
+    Scale,
     SetAside,
     Slice,
     Study,
@@ -324,25 +325,10 @@ def _audit(name: str, answers: Answers, labels: pl.DataFrame) -> pl.DataFrame:
     else:
         written = pl.col("level").replace_strict(dict(enumerate(scale.names)), default=None, return_dtype=pl.String)
     rows = rows.rename({"item": "code"}).with_columns(about).with_columns(pl.coalesce(written, "value").alias("value"))
-    places = [float(p) for p in scale.positions]
-    place = (
-        pl.col("number")
-        if scale.levels is None
-        else pl.col("level").replace_strict(dict(enumerate(places)), default=None, return_dtype=pl.Float64)
-    )
-    rows = rows.with_columns(place.alias("place")).select(
+    rows = rows.with_columns(_place(scale).alias("place")).select(
         "row", "code", "rater", "item", "name", "kind", "version", "value", "reason", "link", "cause", "place"
     )
     both = rows.join(rows.drop("item"), on="code", suffix="_b").filter(pl.col("rater") < pl.col("rater_b"))
-    span = (
-        float(scale.high - scale.low)
-        if scale.high is not None and scale.low is not None
-        else max(places) - min(places)
-        if places
-        else 1.0
-    )
-    apart = (pl.col("place") - pl.col("place_b")).abs()
-    agreement = 1 - apart / span if scale.ordered else (apart == 0).cast(pl.Float64)
     cause = pl.coalesce("cause", "cause_b")
     return both.sort("item", "row", "row_b").select(
         pl.lit(name).alias("dimension"),
@@ -359,10 +345,63 @@ def _audit(name: str, answers: Answers, labels: pl.DataFrame) -> pl.DataFrame:
         "value_b",
         "reason_b",
         "link_b",
-        pl.when(cause.is_null()).then(agreement).alias("agreement"),
+        pl.when(cause.is_null()).then(_agreement(scale)).alias("agreement"),
         cause.is_null().alias("counted"),
         cause.alias("cause"),
     )
+
+
+def item_agreement(ratings: Ratings) -> pl.DataFrame:
+    """Per item and dimension with at least one counted pair (two annotators, or a live judge and an annotator): columns
+    item, dimension, agreement (mean over its pairs), n_pairs, disagree."""
+    parts = []
+    for name, answers in ratings.answers.items():
+        kinds = {i: r.kind for i, r in enumerate(answers.raters)}
+        idle = [i for i, r in enumerate(answers.raters) if r.kind == "evaluator" and answers.live.get(r.name) is None]
+        rows = answers.counted.filter(~pl.col("rater").is_in(idle)).select(
+            "row",
+            pl.col("item").alias("code"),
+            "rater",
+            _place(answers.dimension.scale).alias("place"),
+            pl.col("rater").replace_strict(kinds, default=None, return_dtype=pl.String).eq("evaluator").alias("judge"),
+        )
+        both = rows.join(rows, on="code", suffix="_b").filter(
+            (pl.col("rater") < pl.col("rater_b")) & ~(pl.col("judge") & pl.col("judge_b"))
+        )
+        per = both.group_by("code", maintain_order=True).agg(
+            _agreement(answers.dimension.scale).mean().alias("agreement"),
+            pl.len().cast(pl.Int64).alias("n_pairs"),
+            (pl.col("place") != pl.col("place_b")).any().alias("disagree"),
+            pl.col("row").first(),
+        )
+        parts.append(
+            per.select(
+                ratings.labels["item"].gather(per["row"]).alias("item"),
+                pl.lit(name).alias("dimension"),
+                "agreement",
+                "n_pairs",
+                "disagree",
+            )
+        )
+    return pl.concat(parts).sort("dimension", "item") if parts else pl.DataFrame()
+
+
+def _place(scale: Scale) -> pl.Expr:
+    """Where an answer lies on its scale, as a number."""
+    if scale.levels is None:
+        return pl.col("number")
+    places = {i: float(p) for i, p in enumerate(scale.positions)}
+    return pl.col("level").replace_strict(places, default=None, return_dtype=pl.Float64)
+
+
+def _agreement(scale: Scale) -> pl.Expr:
+    """Pair agreement of the columns place and place_b."""
+    apart = (pl.col("place") - pl.col("place_b")).abs()
+    if not scale.ordered:
+        return (apart == 0).cast(pl.Float64)
+    ends = (scale.low, scale.high) if scale.kind == "rating" else (scale.positions[0], scale.positions[-1])
+    assert ends[0] is not None and ends[1] is not None
+    return 1 - apart / float(ends[1] - ends[0])
 
 
 def _groups(ratings: Ratings, facts: pl.DataFrame, fact: str) -> list[tuple[str, pl.Expr]]:
@@ -446,4 +485,4 @@ def only(study: Study, names: Sequence[str]) -> Study:
     return replace(study, dimensions=tuple(known[n] for n in names)) if names else study
 
 
-__all__ = ["LISTED", "Pulled", "build", "only", "pair_audit"]
+__all__ = ["LISTED", "Pulled", "build", "item_agreement", "only", "pair_audit"]
