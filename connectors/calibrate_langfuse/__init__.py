@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from calibrate_langfuse.exports import ExportedScores
 from calibrate_langfuse.records import Rules
-from calibrate_plugin.connector import SettingsError, Source, SourceSettings
+from calibrate_plugin.connector import Source, SourceSettings
 
 
 def open_source(settings: SourceSettings) -> Source:
     """The scores that ``settings`` describe: those of ``file``, or else of the Langfuse that the environment names."""
     rules = Rules.of(settings)
     if settings.file is not None:
+        from calibrate_langfuse.exports import ExportedScores
+
         return ExportedScores(settings, rules)
-    raise SettingsError(f"sources.{settings.name}.file is missing")
+    from calibrate_langfuse.live import LiveScores
+
+    return LiveScores(settings, rules)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -47,10 +47,12 @@ _OPTIONS = frozenset(
         "project",
     ]
 )
-_LIVE_OPTIONS = frozenset(["window_days", "workers", "ca_file", "proxy", "timeout"])
+_LIVE_OPTIONS = frozenset(
+    ["window_days", "workers", "runs", "failed_runs", "accept_empty", "ca_file", "proxy", "timeout"]
+)
+_ENCODE: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 # Columns a reader needs beside those of LABELS: which object was scored, and whether its answers can be a set.
-_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _OBJECT = "_object"
 _SET = "_set"
 _READ = [
@@ -64,6 +66,7 @@ _READ = [
     "version",
     "job",
     "run",
+    "task",
     "at",
     "placed",
     "reason",
@@ -300,6 +303,7 @@ class Reader:
             self._version(metadata, suffix, comment, person),
             _key(row.get("queueId")) if person else None,
             self._run(row, subject),
+            subject.trace if subject.kind == "observation" else None,
             at,
             at,
             comment if comment.__class__ is str and comment else None,
