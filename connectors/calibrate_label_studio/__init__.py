@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrate_plugin.connector import SettingsError, Source, SourceSettings
+from calibrate_plugin.connector import Source, SourceSettings
 
 
 def open_source(settings: SourceSettings) -> Source:
@@ -14,4 +14,6 @@ def open_source(settings: SourceSettings) -> Source:
         from calibrate_label_studio.file import ExportFile
 
         return ExportFile(settings)
-    raise SettingsError(f"sources.{settings.name}: give the file of a Label Studio JSON export")
+    from calibrate_label_studio.live import LiveProjects
+
+    return LiveProjects(settings)

@@ -559,12 +559,13 @@ class Rows:
 
 
 def called(parts: list[str]) -> str | None:
-    """How people call somebody: first and last name, else the e-mail address. A removed member's is "Deleted"."""
+    """How people call somebody: first and last name, else the e-mail address. Of a removed member Label Studio tells
+    neither: the address is "Deleted"."""
     names = [clean(p).strip() for p in parts if p.strip() and "@" not in p]
     emails = [clean(p).strip() for p in parts if "@" in p]
-    if names and set(names) != {"Deleted"}:
-        return " ".join(names)
-    return emails[0] if emails else None
+    if "Deleted" in names and not emails:
+        return None
+    return " ".join(names) or (emails[0] if emails else None)
 
 
 @dataclass(frozen=True, slots=True)
