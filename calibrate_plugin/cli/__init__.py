@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 COMMANDS = {
+    "init": "calibrate_plugin.cli.init:init",
     "report": "calibrate_plugin.cli.report:report",
     "run": "calibrate_plugin.cli.run:run",
+    "check": "calibrate_plugin.cli.check:check",
     "versions": "calibrate_plugin.cli.versions:versions",
     "push": "calibrate_plugin.cli.push:push",
     "unpush": "calibrate_plugin.cli.push:unpush",
