@@ -117,6 +117,12 @@ def custom(message: str, path: list[Any]) -> Issue:
     return {"code": "custom", "message": message, "path": path}
 
 
+def unrecognized(keys: list[str]) -> Issue:
+    quoted = ", ".join(f'"{key}"' for key in keys)
+    message = f"Unrecognized key{'s' * (len(keys) > 1)}: {quoted}"
+    return {"code": "unrecognized_keys", "keys": keys, "path": [], "message": message}
+
+
 def number_param(
     query: Mapping[str, list[str]], name: str, default: int, issues: list[Issue], *, top: int | None = None, zero: bool
 ) -> int:
@@ -203,13 +209,18 @@ def zoned_time(raw: Any, path: list[Any], issues: list[Issue]) -> int | None:
     return None
 
 
-def cursor_position(raw: str) -> tuple[int, str]:
+def cursor_json(raw: str) -> dict[str, Any]:
     try:
         position = json.loads(base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)))
     except (ValueError, UnicodeDecodeError):
         position = None
     if not isinstance(position, dict):
         raise wrong("Invalid cursor format")
+    return position
+
+
+def cursor_position(raw: str) -> tuple[int, str]:
+    position = cursor_json(raw)
     if position.get("v") != 1:
         raise invalid(
             [

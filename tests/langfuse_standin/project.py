@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from heapq import heappop, heappush
 from typing import Any
 
-from .clock import DAY_MS, Clock, to_ms
+from .clock import DAY_MS, Clock, iso, to_ms
 from .dialects import Dialect
 from .table import Row, Table
 
@@ -60,7 +62,15 @@ class State:
     experiments: list[dict[str, Any]] = field(default_factory=list)
     experiment_items: list[dict[str, Any]] = field(default_factory=list)
     evaluators: list[dict[str, Any]] = field(default_factory=list)
+    arriving: list[tuple[int, int, str, dict[str, Any]]] = field(default_factory=list)  # a heap, like waiting
     lost: list[str] = field(default_factory=list)  # ids answered with 200 and never stored, as the worker log has it
+
+
+_RANDOM = random.Random(4_16)
+
+
+def new_id() -> str:
+    return str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
 
 
 def number_of(value: Any) -> float | None:
@@ -133,6 +143,10 @@ _DIRECT = {
 }
 
 
+# how what comes in later than its request is taken up: kind -> function of (project, what came, now)
+ARRIVALS: dict[str, Callable[[Project, dict[str, Any], int], None]] = {}
+
+
 class Project:
     def __init__(
         self,
@@ -145,12 +159,15 @@ class Project:
         visible_after: float,
         write_interval: float,
         delete_interval: float,
+        late_spans_after: float = 180.0,
     ) -> None:
         self.clock, self.dialect = clock, dialect
         self.id, self.name = id, id.replace("-", " ").title()
         self.public_key, self.secret_key = public_key, secret_key
         self.visible_after, self.write_interval, self.delete_interval = visible_after, write_interval, delete_interval
+        self.late_spans_after = late_spans_after
         self.state = State()
+        self.listed: tuple[Any, list[Row], int] | None = None
         self._events = 0
         self._writes = 0
 
@@ -194,6 +211,24 @@ class Project:
 
     def delete_traces(self, traces: list[str]) -> None:
         self.state.trace_deletes.extend((self.clock.ms(), trace) for trace in traces)
+        self.settle()
+
+    def take_spans(self, spans: list[dict[str, Any]], *, quick: bool) -> None:
+        """Spans show after a second where the client says it speaks v4, or late; in the old tables after the queue."""
+        in_v4 = 1.0 if quick else self.late_spans_after
+        delay = self.visible_after if self.dialect.write_mode == "legacy" else in_v4
+        for span in spans:
+            self._arrive("span", span, delay)
+
+    def take_event(self, event: dict[str, Any]) -> None:
+        body = {**event["body"], "id": event["body"].get("id") or new_id()}
+        self._arrive("event", {**event, "body": body}, self.visible_after)
+
+    def _arrive(self, kind: str, what: dict[str, Any], delay: float) -> None:
+        now = self.clock.ms()
+        self._events += 1
+        due = now + int(delay * 1000) if self.visible_after else now
+        heappush(self.state.arriving, (due, self._events, kind, what))
         self.settle()
 
     def expire_event_store(self) -> None:
@@ -242,6 +277,171 @@ class Project:
             }
         )
 
+    def add_config(
+        self,
+        name: str,
+        dataType: str,
+        *,
+        id: str | None = None,
+        description: str | None = None,
+        minValue: float | None = None,
+        maxValue: float | None = None,
+        categories: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        now = iso(self.clock.ms())
+        if dataType == "BOOLEAN":
+            categories = [{"label": "True", "value": 1}, {"label": "False", "value": 0}]
+        config = {
+            "id": id or new_id(),
+            "name": name,
+            "isArchived": False,
+            "description": description,
+            "createdAt": now,
+            "updatedAt": now,
+            "projectId": self.id,
+            "maxValue": maxValue,
+            "minValue": minValue,
+            "dataType": dataType,
+            "categories": categories,
+        }
+        self.state.configs.append(config)
+        return config
+
+    def add_queue(
+        self,
+        name: str,
+        scoreConfigIds: list[str],
+        *,
+        id: str | None = None,
+        description: str | None = None,
+    ) -> dict[str, Any]:
+        now = iso(self.clock.ms())
+        queue = {"id": id or new_id(), "name": name, "description": description, "scoreConfigIds": scoreConfigIds}
+        queue |= {"createdAt": now, "updatedAt": now}
+        self.state.queues.append(queue)
+        return queue
+
+    def add_queue_item(
+        self,
+        queueId: str,
+        objectId: str,
+        objectType: str = "TRACE",
+        *,
+        id: str | None = None,
+        status: str = "PENDING",
+    ) -> dict[str, Any]:
+        now = iso(self.clock.ms())
+        item = {
+            "id": id or new_id(),
+            "queueId": queueId,
+            "objectId": objectId,
+            "objectType": objectType,
+            "status": status,
+            "completedAt": now if status == "COMPLETED" else None,
+            "createdAt": now,
+            "updatedAt": now,
+        }
+        self.state.queue_items.append(item)
+        return item
+
+    def add_evaluator(self, id: str, name: str, versions: list[Mapping[str, Any]]) -> dict[str, Any]:
+        """``versions``, oldest first: each has an ``id``, and what else differs (prompt, modelConfig ...)."""
+        now = iso(self.clock.ms())
+        evaluator = {
+            "id": id,
+            "name": name,
+            "description": None,
+            "createdBy": None,
+            "status": "active",
+            "pausedAt": None,
+            "pausedReason": None,
+            "pausedMessage": None,
+            "evaluationRuleAssignments": [],
+            "createdAt": now,
+            "updatedAt": now,
+            "type": "llm_as_judge",
+        }
+        default = {
+            "createdAt": now,
+            "createdBy": None,
+            "type": "llm_as_judge",
+            "prompt": [{"role": "user", "content": "Judge {{output}}"}],
+            "variables": ["output"],
+            "variableMapping": None,
+            "modelConfig": None,
+            "outputDefinition": {
+                "dataType": "NUMERIC",
+                "reasoning": {"description": "why"},
+                "score": {"description": "0 to 1"},
+            },
+        }
+        evaluator["versions"] = [{"version": n, **default, **one} for n, one in enumerate(versions, 1)]
+        self.state.evaluators.append(evaluator)
+        return evaluator
+
+    # what people do in the web app: visible at once, past the queue and the event store
+
+    def annotate(
+        self,
+        *,
+        configId: str,
+        value: Any,
+        authorUserId: str,
+        id: str | None = None,
+        comment: str | None = None,
+        **on: Any,
+    ) -> str:
+        """A human's label on traceId, observationId (with traceId) or sessionId, in queueId or in none. The next one on
+        the same object and config, whoever gives it, takes the first one's place: same id, same createdAt and
+        updatedAt, new timestamp. Gives the id."""
+        self.settle()
+        config, now = self.config(configId), self.clock.ms()
+        assert config is not None, f"no score config {configId}"
+        new = self.row(
+            {
+                "id": id or new_id(),
+                "name": config["name"],
+                "value": value,
+                "source": "ANNOTATION",
+                "configId": configId,
+                "authorUserId": authorUserId,
+                "comment": comment,
+                "createdAt": now,
+                "logged": False,
+                **on,
+            },
+            now,
+        )
+        place = (new.config_id, new.trace_id, new.observation_id, new.session_id)
+        for row in self.state.table.versions(traces=[new.trace_id] if new.trace_id else None):
+            if row.source == "ANNOTATION" and place == (
+                row.config_id,
+                row.trace_id,
+                row.observation_id,
+                row.session_id,
+            ):
+                new.id, new.created, new.updated = row.id, row.created, row.updated
+                break
+        self.state.table.add(new)
+        return new.id
+
+    def edit_annotation(self, id: str, **changes: Any) -> None:
+        """Another value, comment, authorUserId or queueId (None where it is not edited in a queue). No time moves."""
+        self.settle()
+        old = max(self.state.table.by_id[id], key=lambda row: (row.timestamp, row.written))
+        kept = {key: one for key, one in _body_of(old).items() if key != "dataType"}
+        if old.config_id is None:
+            kept["dataType"] = old.data_type
+        now = self.clock.ms()
+        times = {"timestamp": old.timestamp, "createdAt": old.created, "updatedAt": old.updated}
+        author = {"authorUserId": old.author, "queueId": None, "logged": False}
+        self.state.table.add(self.row({**kept, **times, **author, **changes}, now))
+
+    def delete_annotation(self, id: str) -> None:
+        self.settle()
+        self.state.table.remove(self.state.table.by_id[id])
+        self._forget(id)
+
     # what goes on behind the answers
 
     def settle(self) -> None:
@@ -252,10 +452,14 @@ class Project:
             write = state.waiting[0][0] + interval if state.waiting else None
             score = self._due(state.score_deletes, state.last_score_delete)
             traces = self._due(state.trace_deletes, state.last_trace_delete)
-            moment = min((one for one in (write, score, traces) if one is not None), default=None)
+            arrival = state.arriving[0][0] if state.arriving else None
+            moment = min((one for one in (write, score, traces, arrival) if one is not None), default=None)
             if moment is None or moment > now:
                 return
-            if moment == write:
+            if moment == arrival:
+                _, _, kind, what = heappop(state.arriving)
+                ARRIVALS[kind](self, what, moment)
+            elif moment == write:
                 batch = []
                 while state.waiting and state.waiting[0][0] <= moment:
                     batch.append(heappop(state.waiting)[2])

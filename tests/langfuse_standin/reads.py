@@ -80,9 +80,7 @@ def list_v3(project: Project, query: Query) -> dict[str, Any]:
     issues += [checks.custom(_JOINED.format(name), []) for name in ("userId", "traceTags") if name in query]
     unknown = [name for name in query if name not in (*_V3_LISTS, *_V3_OTHERS, "userId", "traceTags")]
     if unknown:
-        keys = ", ".join(f'"{name}"' for name in unknown)
-        message = f"Unrecognized key{'s' * (len(unknown) > 1)}: {keys}"
-        issues.append({"code": "unrecognized_keys", "keys": unknown, "path": [], "message": message})
+        issues.append(checks.unrecognized(unknown))
     if not issues:
         if wanted["observationId"] and not wanted["traceId"]:
             message = "observationId filter requires traceId — observation IDs are scoped to a trace"
@@ -236,24 +234,35 @@ def list_paged(project: Project, query: Query, *, v1: bool) -> dict[str, Any]:
             "Cannot filter by trace properties (userId, traceTags) when 'trace' field is not included. "
             "Please add 'trace' to the fields parameter or remove trace filters."
         )
-    tests = list(_paged_tests(project, query, v1=v1, joined=joined))
-    ids = comma_list(last(query, "scoreIds"))
-    name = last(query, "name") or None
-    versions = list(
-        project.state.table.versions(
-            ids=ids,
-            names=None if name is None or ids is not None else [name],
-            start=times.get("fromTimestamp"),
-            end=times.get("toTimestamp"),
-            keep=(lambda row: all(test(row) for test in tests)) if tests else None,
-        )
-    )
-    rows = list(newest_per_id(versions))[(page - 1) * limit : page * limit]
+    found, total = _found(project, query, times, v1=v1, joined=joined)
+    rows = found[(page - 1) * limit : page * limit]
     return {
         "data": [{**paged_row(project, row, v1=v1), "trace": _trace_part(project, row, v1, joined)} for row in rows],
         # stored versions are counted, not scores
-        "meta": {"page": page, "limit": limit, "totalItems": len(versions), "totalPages": -(-len(versions) // limit)},
+        "meta": {"page": page, "limit": limit, "totalItems": total, "totalPages": -(-total // limit)},
     }
+
+
+def _found(
+    project: Project, query: Query, times: Mapping[str, int | None], *, v1: bool, joined: bool
+) -> tuple[list[Row], int]:
+    """All that a list holds, whatever the page: remembered as long as nothing changes, or a walk would be quadratic."""
+    words = tuple((name, tuple(values)) for name, values in sorted(query.items()) if name not in ("page", "limit"))
+    key = (v1, joined, words, project.state.table.generation)
+    if project.listed is None or project.listed[0] != key:
+        tests = list(_paged_tests(project, query, v1=v1, joined=joined))
+        ids, name = comma_list(last(query, "scoreIds")), last(query, "name")
+        versions = list(
+            project.state.table.versions(
+                ids=ids,
+                names=[name] if name and ids is None else None,
+                start=times.get("fromTimestamp"),
+                end=times.get("toTimestamp"),
+                keep=(lambda row: all(test(row) for test in tests)) if tests else None,
+            )
+        )
+        project.listed = (key, list(newest_per_id(versions)), len(versions))
+    return project.listed[1:]
 
 
 def _paged_tests(project: Project, query: Query, *, v1: bool, joined: bool) -> Iterator[Callable[[Row], bool]]:

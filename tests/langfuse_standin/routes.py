@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,7 @@ from urllib.parse import unquote
 from . import checks, reads
 from .checks import Refused
 from .dialects import Dialect
-from .project import Project
+from .project import Project, new_id
 
 if TYPE_CHECKING:
     from .server import LangfuseStandin, Request
@@ -63,7 +61,6 @@ class Route:
     deprecated: bool = False
     exists: Callable[[Dialect], bool] = lambda dialect: True
     gone_in_events_only: bool = False
-    needs_v4: str = ""  # the API that an older write mode says it does not have
 
 
 ROUTES: list[Route] = []
@@ -105,13 +102,6 @@ def find(method: str, path: str, dialect: Dialect) -> tuple[Route, list[str]]:
 def label(path: str) -> str:
     """A path without the ids in it."""
     return next((one.pattern for one in ROUTES if _match(one.pattern, path) is not None), path)
-
-
-_RANDOM = random.Random(4_16)
-
-
-def new_id() -> str:
-    return str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
 
 
 # health, projects
@@ -228,8 +218,24 @@ def ingestion(call: Call) -> tuple[int, Any]:
             text = checks.NOT_ACCEPTED.format(event["type"])
             refused.append({"id": name, "status": 400, "message": "Event type not accepted", "error": text})
         else:
+            if event["type"] != "sdk-log":
+                call.here.take_event(event)
             successes.append({"id": name, "status": 201})
     return 207, {"successes": successes, "errors": errors + refused}
+
+
+EVENT_TYPES = (
+    "trace-create",
+    "score-create",
+    "span-create",
+    "span-update",
+    "generation-create",
+    "generation-update",
+    "event-create",
+    "observation-create",
+    "observation-update",
+    "sdk-log",
+)
 
 
 def _event_issues(event: Any, dialect: Dialect) -> list[checks.Issue]:
@@ -241,6 +247,8 @@ def _event_issues(event: Any, dialect: Dialect) -> list[checks.Issue]:
         if not isinstance(event.get(key), str)
     ]
     checks.zoned_time(event.get("timestamp"), ["timestamp"], issues)
+    if not issues and event["type"] not in EVENT_TYPES:
+        issues.append(checks.one_of(EVENT_TYPES, ["type"]))
     if not issues and event["type"] == "score-create":
         issues = checks.score_issues(event.get("body"), dialect, sources=checks.SOURCES, path=["body"])
     return issues

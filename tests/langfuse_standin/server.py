@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from . import checks, routes
+from . import catalog, checks, routes, traces  # noqa: F401 (catalog and traces register their routes)
 from .checks import Refused
 from .clock import Clock, iso
 from .dialects import DIALECTS, Dialect
@@ -166,6 +166,49 @@ class LangfuseStandin:
                 project.state.table.add(row)
         return rows
 
+    def add_config(self, name: str, dataType: str, **fields: Any) -> dict[str, Any]:
+        """A score config (minValue, maxValue, categories [{label, value}], id, description); not unique by name."""
+        with self.lock:
+            return self.project.add_config(name, dataType, **fields)
+
+    def add_queue(self, name: str, scoreConfigIds: list[str], **fields: Any) -> dict[str, Any]:
+        with self.lock:
+            return self.project.add_queue(name, scoreConfigIds, **fields)
+
+    def add_queue_item(self, queueId: str, objectId: str, **fields: Any) -> dict[str, Any]:
+        with self.lock:
+            return self.project.add_queue_item(queueId, objectId, **fields)
+
+    def add_evaluator(self, id: str, name: str, versions: list[Mapping[str, Any]]) -> dict[str, Any]:
+        with self.lock:
+            return self.project.add_evaluator(id, name, versions)
+
+    def add_trace(self, id: str, *, legacy: bool | None = None, **fields: Any) -> dict[str, Any]:
+        """A trace (timestamp, name, tags, userId, sessionId, environment, input, output, metadata ...). ``legacy``: it
+        lies in the old traces table, which the v1 and v2 score lists join; by default where the write mode has one."""
+        with self.lock:
+            return traces.add_trace(self.project, id, legacy=legacy, **fields)
+
+    def add_observation(self, id: str, traceId: str, **fields: Any) -> dict[str, Any]:
+        """An observation (type, name, start, end, input, output, metadata, model, parentObservationId, root ...).
+        ``experiment`` makes it an item of one: {id, name, datasetId, itemId, expectedOutput ...}."""
+        with self.lock:
+            return traces.add_observation(self.project, id, traceId, **fields)
+
+    def annotate(self, **label: Any) -> str:
+        """A human's label, given in the web app: see ``Project.annotate``. Gives the score's id."""
+        with self.lock:
+            return self.project.annotate(**label)
+
+    def edit_annotation(self, id: str, **changes: Any) -> None:
+        """A human changes a label: value and comment move, no time does."""
+        with self.lock:
+            self.project.edit_annotation(id, **changes)
+
+    def delete_annotation(self, id: str) -> None:
+        with self.lock:
+            self.project.delete_annotation(id)
+
     def settle(self) -> None:
         """Carry out what was due by now, as a request would."""
         with self.lock:
@@ -222,7 +265,7 @@ class LangfuseStandin:
                 body = {**body, "_deprecation": checks.DEPRECATION}
             if isinstance(body, dict) and isinstance(body.get("data"), list):
                 request.rows = len(body["data"])
-        return _json_answer(status, body)
+            return _json_answer(status, body)
 
     def _project_of(self, request: Request, route: routes.Route) -> Project:
         header = request.headers.get("Authorization")
