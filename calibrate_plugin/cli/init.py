@@ -175,12 +175,14 @@ def propose(name: str, people: SourceSettings, ours: Discovery, judges: SourceSe
         if found:
             scores[proposal.name] = _one([f for other in found for f in other.fields])
     used = {id(o) for found in matched.values() for o in found}
-    for other in theirs.dimensions:
-        if id(other) not in used:
-            notes.append(f"Langfuse has scores named {', '.join(other.fields)}, which no control asks for: left out")
+    notes += [
+        f"Langfuse has scores named {', '.join(other.fields)}, which no control asks for: left out"
+        for other in theirs.dimensions
+        if id(other) not in used
+    ]
     link, level, met = _link(ours.links, theirs.links)
     notes.append(
-        f"items join by {link} = {level}: {met} of the sampled values are on both sides"
+        f"items join by {link} = {level}: {met} of {len(set(ours.links[link]))} sampled tasks name an item that was scored"
         if met
         else f"no sampled value of {', '.join(ours.links) or 'any task key'} is an item in Langfuse: set item by hand"
     )
