@@ -322,4 +322,4 @@ def _items(rows: pl.DataFrame, table: Table, facts: Table | None) -> tuple[pl.Da
 
 def _first_rows(said: pl.DataFrame) -> pl.Series:
     """For each row the number of the first row of its item."""
-    return said.select(pl.int_range(pl.len()).first().over("item")).to_series()
+    return said.with_columns(n=pl.int_range(pl.len())).select(pl.col("n").first().over("item")).to_series()

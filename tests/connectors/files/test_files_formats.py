@@ -127,7 +127,7 @@ def test_quoted_cells_with_line_ends_are_read_right_where_the_fast_reader_works_
     columns = [*good, "reason"]
     fast = delimited._regular(body.encode(), columns, ",", 2)
     assert fast is not None
-    pieces, lines, faults = delimited._irregular(body, columns, ",", "x.csv", 2)
+    pieces, lines, _ = delimited._irregular(body, columns, ",", "x.csv", 2)
     assert_frame_equal(fast[0], pl.concat(pieces))
     assert fast[1] is not None and fast[1].to_list() == lines.to_list()
     table = delimited.read_delimited(written(tmp_path / "x.csv", text), Naming())

@@ -38,7 +38,7 @@ def test_the_connector_is_found_by_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", WRITERS)
 def test_a_page_has_the_columns_of_the_model_and_one_row_an_answer(tmp_path: Path, write: Any) -> None:
     page = read(write(tmp_path, ROWS))
-    assert dict(page.labels.schema) == {n: t for n, t in LABELS.items()}
+    assert dict(page.labels.schema) == LABELS
     assert dict(page.items.schema) == ITEMS
     assert dict(page.aside.schema) == ASIDE
     assert page.labels.select("item", "field", "rater", "kind", "value", "state", "seq").rows() == [
