@@ -96,7 +96,7 @@ def clean(text: str) -> str:
     return text
 
 
-def _scalar(value: Any) -> str | None:
+def scalar(value: Any) -> str | None:
     """A string, number or truth value as text; None for anything else."""
     if isinstance(value, str):
         return clean(value)
@@ -147,7 +147,7 @@ def item_of(task: Mapping[str, Any], path: tuple[str, ...]) -> str | None:
         if not isinstance(found, Mapping):
             return None
         if (rest := ".".join(path[place:])) in found:
-            return _scalar(found[rest])
+            return scalar(found[rest])
         if key not in found:
             return None
         found = found[key]
@@ -290,7 +290,7 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 def project_of(task: Any) -> str | None:
     """The id of the project that a task is in."""
-    return _scalar(task.get("project")) if isinstance(task, Mapping) else None
+    return scalar(task.get("project")) if isinstance(task, Mapping) else None
 
 
 def seen(tasks: Iterable[Any]) -> dict[str | None, Controls]:
@@ -357,7 +357,7 @@ class Rows:
             self.put_aside("unreadable", f"a task is no object: {_short(task)}", value=_short(task))
             return
         place = _Place(
-            task=_scalar(task.get("id")),
+            task=scalar(task.get("id")),
             job=project_of(task),
             item=item_of(task, self.reading.item),
         )
@@ -379,16 +379,16 @@ class Rows:
             return
         own = self.reading.item[1] if len(self.reading.item) == 2 and self.reading.item[0] == "data" else None
         for key, value in data.items():
-            text = _scalar(value)
+            text = scalar(value)
             if text is not None and len(text) <= LONGEST_FACT and key != own and not key.startswith(OURS):
                 self.items[item, clean(key), text] = None
 
     def _record(self, place: _Place, answer: Any, what: str) -> tuple[str | None, str]:
         """The record's id and how messages name it. Ids are given out again after a deletion, times are not."""
-        number = _scalar(answer.get("id")) if isinstance(answer, dict) else None
+        number = scalar(answer.get("id")) if isinstance(answer, dict) else None
         if number is None:
             return None, f"{place}, {what} without id"
-        made = _scalar(answer.get("created_at")) or ""
+        made = scalar(answer.get("created_at")) or ""
         prefix = "" if what == "annotation" else f"{what} "
         return f"{prefix}{number}@{made}", f"{place}, {what} {number}"
 
@@ -435,7 +435,7 @@ class Rows:
                 item=place.item,
             )
             return
-        version = _scalar(prediction.get("model_version")) or ""
+        version = scalar(prediction.get("model_version")) or ""
         evaluator = self.reading.evaluator(version)
         if evaluator is None:
             return
@@ -452,7 +452,7 @@ class Rows:
             "rater": evaluator,
             "kind": "evaluator",
             "version": version,
-            "run": _scalar(prediction.get("model_run")),
+            "run": scalar(prediction.get("model_run")),
             "at": updated or created,
             "confidence": float(score) if isinstance(score, int | float) and 0 <= score <= 1 else None,
         }
@@ -531,15 +531,15 @@ class Rows:
     def _person(self, annotation: Mapping[str, Any]) -> str | None:
         person = annotation.get("completed_by")
         if not isinstance(person, dict):
-            rater = _scalar(person)
+            rater = scalar(person)
             told = annotation.get("created_username")
             if rater is not None and isinstance(told, str) and told.endswith(f", {rater}"):
                 self._name(rater, told[: -len(rater) - 2].split())
             return rater
         email = person.get("email")
-        rater = _scalar(person.get("id"))
+        rater = scalar(person.get("id"))
         if rater is None and "id" not in person:
-            rater = _scalar(email)
+            rater = scalar(email)
         if rater is not None:
             self._name(
                 rater, [p for p in (person.get("first_name"), person.get("last_name"), email) if isinstance(p, str)]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from calibrate_label_studio import labelling
 from calibrate_label_studio.annotations import Reading, Rows, project_of, seen
+from calibrate_label_studio.discovery import SAMPLE, discovery
 from calibrate_label_studio.export import open_export, tasks
 from calibrate_label_studio.labelling import Controls
 from calibrate_label_studio.options import beside, reading
-from calibrate_plugin.connector import Covered, Page, Scope, Since, SourceSettings
+from calibrate_plugin.connector import Covered, Discovery, Page, Scope, Since, SourceSettings
 
 ROWS = 50_000  # of a page
 
@@ -43,6 +47,30 @@ class ExportFile:
         yield rows.page()
         yield Covered(Scope())
 
+    def discover(self) -> Discovery:
+        """Dimensions from the labelling configuration if it is given, else from the answers in the file."""
+        controls = {"": self.controls} if self.controls is not None else {str(p): c for p, c in self._seen().items()}
+        answers: dict[str, set[str]] = {}
+        for piece in self.pull():
+            if isinstance(piece, Page):
+                for name, value in piece.labels.select("field", "value").drop_nulls().unique().iter_rows():
+                    answers.setdefault(name, set()).update(_texts(json.loads(value)))
+        with closing(open_export(self.path)) as stream:
+            sample = [t for t in islice(tasks(stream, str(self.path)), SAMPLE) if isinstance(t, dict)]
+        return discovery(controls, sample, seen=answers)
+
     def _seen(self) -> dict[str | None, Controls]:
         with closing(open_export(self.path)) as stream:
             return seen(tasks(stream, str(self.path)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of an answer; of a path in a taxonomy each part from the top."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            if isinstance(part, list):
+                yield from ("/".join(map(str, part[: end + 1])) for end in range(len(part)))
+            elif isinstance(part, str):
+                yield part

@@ -7,7 +7,7 @@ task, are not questions about the task.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -57,6 +57,14 @@ def _stored(choice: ElementTree.Element) -> str:
     return choice.get("alias") or choice.get("value") or ""
 
 
+def _paths(tag: ElementTree.Element, above: str = "") -> Iterator[str]:
+    """The choices of a taxonomy, as paths from the top: ``billing``, ``billing/refund``."""
+    for choice in tag.findall("Choice"):
+        path = f"{above}{_stored(choice)}"
+        yield path
+        yield from _paths(choice, f"{path}/")
+
+
 def from_xml(text: str) -> Controls:
     """The controls of a labelling configuration. Raises ValueError where it is not one.
 
@@ -82,11 +90,12 @@ def from_xml(text: str) -> Controls:
         elif kind == "number":
             low, high, step = _number(tag.get("min")), _number(tag.get("max")), _number(tag.get("step"))
         choices = list(tag.iter("Choice")) if kind in ("choices", "taxonomy") else []
+        labels = tuple(_stored(choice) for choice in choices) if kind == "choices" else tuple(_paths(tag))
         controls[name] = Control(
             name,
             kind,
             multiple=kind == "choices" and (tag.get("choice") or "").lower() == "multiple",
-            labels=tuple(_stored(choice) for choice in choices),
+            labels=labels,
             shown=tuple((_stored(c), c.get("value") or "") for c in choices if c.get("alias") and c.get("value")),
             objects=tuple(part.strip() for part in objects.split(",")),
             low=low,

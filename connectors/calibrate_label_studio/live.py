@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import polars as pl
 
-from calibrate_label_studio import labelling
+from calibrate_label_studio import checks, discovery, labelling, push
 from calibrate_label_studio.annotations import PREDICTION, Reading, Rows, called, time_of
 from calibrate_label_studio.export import tasks as read_tasks
 from calibrate_label_studio.file import ROWS
@@ -30,8 +30,12 @@ from calibrate_label_studio.server import Broken, Half, Refused, Server
 from calibrate_plugin.connector import (
     ConnectorError,
     Covered,
+    Discovery,
+    Finding,
     Held,
     Page,
+    Pushed,
+    Results,
     Scope,
     SettingsError,
     Since,
@@ -129,8 +133,9 @@ class LiveProjects:
         if settings.since is not None:
             raise SettingsError(f"sources.{settings.name}.since: Label Studio is always read whole; leave it out")
         self.settings = settings
-        self.projects = project_ids(settings)
+        self.ids = project_ids(settings)
         self.server = connect(settings)
+        self.version: str | None = None
         self.reading: Reading = replace(reading(settings), url=self.server.url)
 
     # -- who and where
@@ -170,15 +175,32 @@ class LiveProjects:
             if isinstance(p, dict) and "id" in p
         }
 
+    @property
+    def requests(self) -> int:
+        """The requests sent so far."""
+        return self.server.requests
+
+    @property
+    def platform(self) -> str | None:
+        """Name and version of the server, once a pull has asked."""
+        return self.version
+
+    def projects(self) -> list[tuple[int, str]]:
+        """The id and title of every project that the key shows."""
+        return sorted(self.listed_projects().items())
+
     # -- pulling
 
     def pull(self, since: Since | None = None) -> Iterator[Page | Covered]:
         since = since or Since()
         cursor = Cursor.read(since.cursor, wanted(self.reading))
+        if self.version is None:
+            told = self.server.get("/api/version")
+            self.version = f"Label Studio {told.get('release')}" if isinstance(told, dict) else None
         people = self._people()
         users = tuple(sorted(int(p) for p in people if p.isdigit()))
         somebody_left = not set(cursor.users) <= set(users)
-        for project in self.projects:
+        for project in self.ids:
             pull = _ProjectPull(self, project, since, cursor, people)
             yield from pull.run(due=since.full or somebody_left)
         cursor.users = users
@@ -213,6 +235,40 @@ class LiveProjects:
                     raise Unavailable(f"{self.server.url}{path} gives {len(found)} of {answer['count']} projects")
                 return found
             page += 1
+
+    # -- the rest of what a connector can do
+
+    def check(self) -> list[Finding]:
+        """Reachable, authorised, set up so that people can agree, and what to change."""
+        return checks.check(self)
+
+    def discover(self) -> Discovery:
+        """Dimensions from the labelling configurations, and ways to name an item from a sample of tasks."""
+        configurations: dict[str, Controls] = {}
+        sample: list[dict[str, Any]] = []
+        versions: list[str] = []
+        notes: list[str] = []
+        for number in self.ids:
+            project = self.server.get(f"/api/projects/{number}/")
+            configurations[str(number)] = labelling.from_project(project)
+            sample += next(Tasks(self.server, number).data()).tasks[: discovery.SAMPLE]
+            if project.get("total_predictions_number"):
+                columns = self.server.get("/api/dm/columns", {"project": number}).get("columns", ())
+                found = [c for c in columns if c.get("id") == "predictions_model_versions"]
+                versions += [str(v) for c in found for v in (c.get("schema") or {}).get("items", ())]
+            if project.get("maximum_annotations", 1) == 1:
+                notes.append(
+                    f"project {number} gives each task to one annotator only; `calibrate-plugin check` says how to change it"
+                )
+        return discovery.discovery(configurations, sample, versions, notes=notes)
+
+    def push(self, results: Results, *, dry_run: bool = False) -> Pushed:
+        """Write what differs: the line in each description, columns and tab where they may be shown."""
+        return push.Projects(self.server, self.settings, self.ids).push(results, dry_run)
+
+    def unpush(self, written: Mapping[str, str]) -> Pushed:
+        """Remove all that carries our mark from these projects and those once written to."""
+        return push.Projects(self.server, self.settings, self.ids).unpush(written)
 
 
 class _ProjectPull:

@@ -350,9 +350,10 @@ def _detail(response: httpx.Response, most: int = 200) -> str:
         response.read()
         told = json.loads(response.content)
     except (ValueError, RecursionError, httpx.HTTPError):
-        return response.headers.get("content-type", "no words").split(";")[0]
-    words: Any = told
+        kind: str = response.headers.get("content-type", "no words")
+        return kind.split(";")[0]
+    words: object = told
     if isinstance(told, dict):
         words = told.get("validation_errors") or told.get("detail") or told
-    text = str(words) if isinstance(words, str) else json.dumps(words, ensure_ascii=True)
+    text = words if isinstance(words, str) else json.dumps(words, ensure_ascii=True)
     return text if len(text) <= most else text[:most] + "…"
