@@ -194,6 +194,8 @@ def _source(name: str, table: SourceTable, document: Document, path: Path) -> So
     file = None if table.file is None else path.parent / table.file
     push = document.push.get(name)
     options = dict(table.model_extra or {})
+    if isinstance(facts := options.get("facts"), str):
+        options["facts"] = str(path.parent / facts)
     return SourceSettings(name, table.connector, file, labels, table.since, table.env, push, options)
 
 

@@ -47,7 +47,7 @@ class FilesSource:
                     f"{where}.{option} is no setting of the files connector; it has {', '.join(OPTIONS)}"
                 )
         self._file = settings.file
-        self._facts = _facts_file(settings, settings.file, where)
+        self._facts = _facts_file(settings, where)
         self._renamed = _renamed(settings.options.get("columns", {}), f"{where}.columns")
         self._timezone = checked(settings.options.get("timezone"), f"{where}.timezone")
         self._fields = settings.fields
@@ -98,13 +98,13 @@ def _reader(file: Path) -> Callable[[Path, Naming], Table]:
     return reader
 
 
-def _facts_file(settings: SourceSettings, beside: Path, where: str) -> Path | None:
+def _facts_file(settings: SourceSettings, where: str) -> Path | None:
     name = settings.options.get("facts")
     if name is None:
         return None
     if not isinstance(name, (str, Path)) or not str(name):
         raise SettingsError(f"{where}.facts is {name!r}; name a file with a column item and columns of facts")
-    return beside.parent / name
+    return Path(name)
 
 
 def _renamed(columns: Any, where: str) -> Mapping[str, str]:

@@ -67,7 +67,7 @@ def test_a_renamed_column_that_is_missing_is_named_as_the_study_names_it(tmp_pat
     refused(file, r"sources\.people\.columns\.item is 3", SettingsError, columns={"item": 3})
     refused(file, r"sources\.people\.colums is no setting", SettingsError, colums={})
     refused(file, r"sources\.people\.timezone is 'Mars/Base'.*Europe/Berlin", SettingsError, timezone="Mars/Base")
-    refused(file, r"facts\.csv: there is no such file", SettingsError, facts="facts.csv")
+    refused(file, r"facts\.csv: there is no such file", SettingsError, facts=str(tmp_path / "facts.csv"))
 
 
 def test_a_kind_that_is_empty_in_every_row_says_what_it_may_be(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_quoted_cells_with_line_ends_are_read_right_where_the_fast_reader_works_
 )
 def test_real_data_is_read_without_loss(shared: Path, name: str, labels: int | None, items: int, facts: int) -> None:
     folder = shared / "data" / name
-    page = read(folder / "labels.csv.gz", facts="items.csv.gz")
+    page = read(folder / "labels.csv.gz", facts=str(folder / "items.csv.gz"))
     assert page.labels.height == labels or labels is None
     assert page.aside.height == 0
     assert page.labels["item"].n_unique() == items

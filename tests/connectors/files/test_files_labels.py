@@ -12,7 +12,16 @@ import pytest
 from files_cases import HEADER, ROWS, as_csv, as_json_lines, as_parquet, csv_text, pulled, read, written
 from polars.testing import assert_frame_equal
 
-from calibrate_plugin.connector import ConnectorError, Scope, SettingsError, SourceSettings, connectors, open_source
+from calibrate_plugin.config import load
+from calibrate_plugin.connector import (
+    ConnectorError,
+    Page,
+    Scope,
+    SettingsError,
+    SourceSettings,
+    connectors,
+    open_source,
+)
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS
 
 WRITERS = [as_csv, as_json_lines, as_parquet]
@@ -384,7 +393,7 @@ def test_the_file_of_facts_names_its_item_like_the_labels_or_plainly(tmp_path: P
     columns = {"item": "trace"}
     for header in ("trace", "item", " Item"):
         written(tmp_path / "facts.csv", f"{header},system,kind\n1,b,x\n2,c,\n,d,\n")
-        page = read(labels, facts="facts.csv", columns=columns)
+        page = read(labels, facts=str(tmp_path / "facts.csv"), columns=columns)
         assert page.items.rows() == [("1", "system", "b"), ("2", "system", "c"), ("1", "kind", "x")]
         assert page.aside.select("record", "cause").rows() == [("facts.csv:4", "no_item")]
 
@@ -395,3 +404,21 @@ def test_facts_of_both_files_are_one(tmp_path: Path) -> None:
     page = read(labels, facts=str(tmp_path / "facts.jsonl"))
     assert page.items.rows() == [("1", "system", "a"), ("1", "n", "3")]
     assert page.aside["cause"].to_list() == ["fact_varies"]
+
+
+def test_a_file_of_facts_in_the_settings_counts_from_their_folder_like_the_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "study" / "data").mkdir(parents=True)
+    as_csv(tmp_path / "study" / "data", ROWS)
+    written(tmp_path / "study" / "data" / "facts.csv", "item,system\n1,a\n")
+    written(
+        tmp_path / "study" / "calibrate.toml",
+        '[study]\nname = "s"\n[dimensions.Safety]\nscale = "binary"\nvalues = ["Pass", "Fail"]\n'
+        '[sources.people]\nconnector = "files"\nfile = "data/labels.csv"\nfacts = "data/facts.csv"\n',
+    )
+    monkeypatch.chdir(tmp_path)
+    settings = load(Path("study/calibrate.toml")).sources["people"]
+    page = next(iter(open_source(settings).pull()))
+    assert isinstance(page, Page)
+    assert page.items.rows() == [("1", "system", "a")]

@@ -89,7 +89,7 @@ def test_an_unchanged_file_is_not_read_again_unless_all_is_asked_for(tmp_path: P
 def test_a_changed_file_of_facts_is_a_change(tmp_path: Path) -> None:
     file = as_csv(tmp_path, ROWS)
     written(tmp_path / "facts.csv", "item,system\n1,a\n")
-    _, covered = pulled(file, Since(), facts="facts.csv")
-    assert list(source(file, facts="facts.csv").pull(Since(cursor=covered.cursor))) == []
+    _, covered = pulled(file, Since(), facts=str(tmp_path / "facts.csv"))
+    assert list(source(file, facts=str(tmp_path / "facts.csv")).pull(Since(cursor=covered.cursor))) == []
     written(tmp_path / "facts.csv", "item,system\n1,b\n")
-    assert len(list(source(file, facts="facts.csv").pull(Since(cursor=covered.cursor)))) == 2
+    assert len(list(source(file, facts=str(tmp_path / "facts.csv")).pull(Since(cursor=covered.cursor)))) == 2
