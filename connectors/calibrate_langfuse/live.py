@@ -264,21 +264,21 @@ class _Pull:
         self.listed_any = False
 
     def prepare(self, regions: list[_Region]) -> None:
-        """Learn the runs, and what an earlier pull has already listed."""
+        """Learn the runs that scores of these regions can belong to."""
         if self.source.options.runs:
             low = min((r.start for r in regions if r.start is not None), default=None)
             open_start = any(r.start is None for r in regions)
             start = None if open_start or low is None else low - RUN_AGE
             self.runs = runs(self.server, start, self.source.options.failed_runs)
             self.reader.runs = self.runs.of
-        if regions[-1].end is not None:
-            # A score that moved to another day is listed there first; its old place must not bring its old value back.
-            newer = self.since.known(self._scope(regions[-1].end, None))
-            self.reader.seen.update(newer["record"].drop_nulls().to_list())
 
     def region(self, region: _Region, regions: list[_Region]) -> Iterator[Page | Covered]:
         """List one region of the pull's."""
         start, upper = region.start, region.end
+        if upper is not None:
+            # An earlier pull has listed what lies above. A score that moved there must not come back as it was before.
+            newer = self.since.known(self._scope(upper, None))
+            self.reader.seen.update(newer["record"].drop_nulls().to_list())
         low = None if start is None else start - TOGETHER
         expired = self._expiry()
         if expired is not None and not ((start is None or start < expired) and (upper is None or expired < upper)):

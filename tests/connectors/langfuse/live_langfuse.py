@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,20 @@ from calibrate_plugin.store import Store
 from calibrate_plugin.sync import SyncOutcome, sync
 
 #: What stays of a label when two readings of one server are compared.
-KEPT = ["record", "item", "field", "value", "state", "retired", "rater", "kind", "version", "run", "reason", "execution"]
+KEPT = [
+    "record",
+    "item",
+    "field",
+    "value",
+    "state",
+    "retired",
+    "rater",
+    "kind",
+    "version",
+    "run",
+    "reason",
+    "execution",
+]
 
 
 def settings(
@@ -36,10 +50,14 @@ def settings(
 def source_of(server: LangfuseStandin, given: SourceSettings | None = None, **client: Any) -> LiveScores:
     given = given or settings()
     slept: list[float] = []
+    waking = threading.Lock()
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        server.clock.advance(seconds)
+        until = server.clock.now() + timedelta(seconds=seconds)
+        with waking:  # those who wait side by side wait the same time
+            if server.clock.now() < until:
+                server.clock.set(until)
 
     langfuse = Langfuse(
         server.url,
@@ -78,7 +96,9 @@ class Study:
         self.store = Store(self.path, now=self.server.clock.now)
         self.source = self.source or source_of(self.server, self.given)
 
-    def sync(self, *, full: bool = False, accept_deletions: bool = False, source: LiveScores | None = None) -> SyncOutcome:
+    def sync(
+        self, *, full: bool = False, accept_deletions: bool = False, source: LiveScores | None = None
+    ) -> SyncOutcome:
         return sync(self.store, {"judges": source or self.source}, full, accept_deletions)[0]  # type: ignore[dict-item]
 
     def labels(self) -> pl.DataFrame:
@@ -100,7 +120,9 @@ def day(n: int, hour: int = 10, minute: int = 0) -> str:
     return f"2026-11-{n:02d}T{hour:02d}:{minute:02d}:00Z"
 
 
-def spread(n: int, start: datetime = datetime(2026, 11, 1, tzinfo=UTC), step: float = 600.0, **fields: Any) -> Iterator[dict[str, Any]]:
+def spread(
+    n: int, start: datetime = datetime(2026, 11, 1, tzinfo=UTC), step: float = 600.0, **fields: Any
+) -> Iterator[dict[str, Any]]:
     """Scores one after the other."""
     for i in range(n):
         yield {
