@@ -134,6 +134,7 @@ class LiveProjects:
             raise SettingsError(f"sources.{settings.name}.since: Label Studio is always read whole; leave it out")
         self.settings = settings
         self.ids = project_ids(settings)
+        push.revealed(settings)  # what is wrong there is said before anything is pulled
         self.server = connect(settings)
         self.version: str | None = None
         self.reading: Reading = replace(reading(settings), url=self.server.url)

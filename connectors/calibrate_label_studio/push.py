@@ -10,6 +10,7 @@ Everything carries a mark (columns ``calibrate_``, the line ``[calibrate-plugin]
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor
@@ -22,6 +23,8 @@ from calibrate_label_studio.listing import Tasks
 from calibrate_label_studio.server import Broken, Refused, Server
 from calibrate_plugin.connector import ConnectorError, Pushed, Results, Scope, SettingsError, SourceSettings, Write
 from calibrate_plugin.model import DimensionReport, EvaluatorReport, Measure
+
+log = logging.getLogger(__name__)
 
 MARK = "[calibrate-plugin]"
 LINE = re.compile(r"^\[calibrate-plugin\][^\n]*$", re.MULTILINE)
@@ -141,6 +144,8 @@ class Projects:
             yield from self._tab(project, sorted({c for values in wanted.values() for c in values} | {COUNT}), dry_run)
         elif f"project/{project}/tab" in results.written:
             yield from self._no_tab(project, results.written, dry_run)
+            if not dry_run:
+                self._forget(project)
 
     # -- the line
 
@@ -252,6 +257,15 @@ class Projects:
         except ConnectorError as error:
             return {task: str(error)}
         return {}
+
+    def _forget(self, project: int) -> None:
+        """Have the project count its columns anew, where it still names some of ours although no task has them."""
+        try:
+            told = self.server.get("/api/dm/columns", {"project": project})
+            if any(str(c.get("id")).startswith(OURS) for c in told.get("columns", ())):
+                self.server.write("POST", f"/api/projects/{project}/summary/reset/")
+        except ConnectorError as error:
+            log.info("project %s keeps the names of removed columns: %s", project, error)
 
     def _read_back(self, project: int, wanted: Mapping[int, Values], sample: list[int]) -> dict[int, str]:
         failed = {}
@@ -397,6 +411,7 @@ class Projects:
             for number in page.poisoned:
                 left.discard(f"project/{project}/task/{number}")
                 yield Write(f"project/{project}/task/{number}", "", "refused", "the server cannot give this task (500)")
+        self._forget(project)
         for target in sorted(left):
             yield Write(target, "", "unchanged", "nothing of ours is there any more")
 
