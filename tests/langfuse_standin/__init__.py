@@ -36,6 +36,14 @@ html_instead, truncated_json, empty_page, half_listing, short_page, repeat_row, 
 clear. ``plan="hobby"`` turns the recorded limits of Langfuse Cloud on, and its ``_deprecation`` keys; ``limits=`` gives
 your own (``{"public-api": (30, 60)}``). ``server.snapshot()`` and ``server.restore(snapshot)``: back from an old backup.
 
+People: ``add_config``, ``add_queue``, ``add_queue_item``, ``annotate(configId=, value=, authorUserId=, traceId=)``,
+``edit_annotation(id, value=...)`` (no time moves), ``delete_annotation``. Traces: ``add_trace``, ``add_observation`` (with
+``experiment={id, name, itemId, datasetId}`` an item of one), /ingestion, OTLP as JSON or protobuf. ``add_evaluator(id, name,
+versions=[{"id": "v1"}, ...])``. ``server.project.expire_event_store()``: updates find no earlier events to merge with.
+
+**Alone**: ``python -m langfuse_standin --scores 100000 --latency 0.02`` in tests/ prints url and keys and serves until its
+standard input closes; for measurements, where client and server must not share an interpreter.
+
 **Log**: ``server.requests`` (number, method, path, query, body, endpoint, status, fault, rows), ``.counts()``, ``.of(...)``.
 """
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 from . import checks, reads
 from .checks import Issue, expected, invalid, not_found, wrong
 from .clock import iso
-from .project import new_id
+from .project import new_id, parsed
 from .routes import Call, route
 
 CONFIG_TYPES = ("NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT")
@@ -35,7 +34,7 @@ def paged(
 
 
 def body_of(call: Call) -> dict[str, Any]:
-    body = call.json()
+    body: Any = call.json()
     if not isinstance(body, dict):
         raise invalid([expected("object", body, [])])
     return body
@@ -87,7 +86,8 @@ def post_config(call: Call) -> tuple[int, Any]:
         issues.append(_no_categories(body.get("categories"), missing="categories" not in body))
     if issues:
         raise invalid(issues)
-    return 200, call.here.add_config(**{k: body.get(k) for k in ("name", "dataType", *_CONFIG_OPTIONS)})
+    options: dict[str, Any] = {key: body.get(key) for key in _CONFIG_OPTIONS}
+    return 200, call.here.add_config(body["name"], body["dataType"], **options)
 
 
 _CONFIG_OPTIONS = ("description", "minValue", "maxValue", "categories")
@@ -131,7 +131,7 @@ def queues(call: Call) -> tuple[int, Any]:
 def post_queue(call: Call) -> tuple[int, Any]:
     body, project = body_of(call), call.here
     issues = wants_text(body, "name")
-    wanted = body.get("scoreConfigIds")
+    wanted: Any = body.get("scoreConfigIds")
     if not isinstance(wanted, list):
         issues.append(expected("array", wanted, ["scoreConfigIds"], missing="scoreConfigIds" not in body))
     elif not wanted:
@@ -219,16 +219,6 @@ def delete_queue_item(call: Call) -> tuple[int, Any]:
 
 
 # datasets
-
-
-def parsed(value: Any) -> Any:
-    """A text that reads as JSON comes back as JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
 
 
 def _dataset(call: Call, name: str) -> dict[str, Any]:

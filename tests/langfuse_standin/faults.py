@@ -2,6 +2,8 @@
 
 Every fault takes ``times`` (how often it strikes at most; None: for ever), ``after`` (how many matching requests it lets
 pass first), ``every`` (only each n-th of them), ``method`` and ``path`` (a beginning of the path without the query).
+Where neither ``times`` nor ``every`` is given it strikes once; a cut by ``cut_every``, a key that stopped working and
+another project's data stay.
 """
 
 from __future__ import annotations
@@ -13,6 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BAD_GATEWAY = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
+
+
+def _once(when: dict[str, Any]) -> None:
+    when.setdefault("times", None if "every" in when else 1)
 
 
 @dataclass
@@ -103,7 +109,7 @@ class Faults:
         content = body.encode() if html else b"" if body is None else json.dumps(body).encode()
         kind = "text/html" if html else "application/json; charset=utf-8"
         sent = {"Content-Type": kind, **(headers or {})}
-        when.setdefault("times", 1)
+        _once(when)
         return self.add(Fault(name or f"answer {status}", before=lambda: Answer(status, content, dict(sent)), **when))
 
     def rate_limit(self, retry_after: float = 1, *, limit: int = 30, **when: Any) -> Fault:
@@ -133,7 +139,7 @@ class Faults:
 
     def truncated_json(self, **when: Any) -> Fault:
         """Half of the reply, with a Content-Length that fits the half."""
-        when.setdefault("times", 1)
+        _once(when)
 
         def half(answer: Answer) -> Answer:
             return Answer(answer.status, answer.body[: len(answer.body) // 2], answer.headers)
@@ -152,7 +158,7 @@ class Faults:
 
     def empty_page(self, **when: Any) -> Fault:
         """A list that is empty and says that it is complete."""
-        when.setdefault("times", 1)
+        _once(when)
 
         def empty(body: dict[str, Any]) -> dict[str, Any]:
             meta = {key: value for key, value in body.get("meta", {}).items() if key != "cursor"}
@@ -163,7 +169,7 @@ class Faults:
 
     def half_listing(self, **when: Any) -> Fault:
         """The list ends early: a page is cut in half and says that it is the last one."""
-        when.setdefault("times", 1)
+        _once(when)
 
         def half(body: dict[str, Any]) -> dict[str, Any]:
             kept = body["data"][: len(body["data"]) // 2]
@@ -176,7 +182,7 @@ class Faults:
 
     def short_page(self, drop: int = 1, **when: Any) -> Fault:
         """Rows are missing from a page, although its cursor goes on (v3 leaves out what it cannot convert)."""
-        when.setdefault("times", 1)
+        _once(when)
 
         def short(body: dict[str, Any]) -> dict[str, Any]:
             return {**body, "data": body["data"][: max(0, len(body["data"]) - drop)]}
@@ -185,7 +191,7 @@ class Faults:
 
     def repeat_row(self, row: Mapping[str, Any], **when: Any) -> Fault:
         """A page that ends with a row which an earlier one already showed, with an old value."""
-        when.setdefault("times", 1)
+        _once(when)
         return self.rewrite(
             lambda body: {**body, "data": [*body["data"], dict(row)]}, name="repeated row", method="GET", **when
         )

@@ -87,16 +87,25 @@ def metadata_of(value: Any) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         value = {"metadata": value}
-    return {key: _reparsed(one) for key, one in value.items()}
+    return {key: parsed(one) for key, one in value.items()}
 
 
-def _reparsed(value: Any) -> Any:
-    if not isinstance(value, str):
+_JSON_BEGINS = frozenset('"{[-0123456789tfn \t\r\n')
+
+
+def parsed(value: Any) -> Any:
+    """A text that reads as JSON comes back as JSON."""
+    if not isinstance(value, str) or value[:1] not in _JSON_BEGINS:
         return value
     try:
-        return json.loads(value)
+        return json.loads(value, parse_constant=no_constant)
     except ValueError:
         return value
+
+
+def no_constant(name: str) -> Any:
+    """NaN and Infinity are no JSON, whatever Python thinks."""
+    raise ValueError(name)
 
 
 def environment_of(value: Any) -> str:
@@ -347,7 +356,7 @@ class Project:
     def add_evaluator(self, id: str, name: str, versions: list[Mapping[str, Any]]) -> dict[str, Any]:
         """``versions``, oldest first: each has an ``id``, and what else differs (prompt, modelConfig ...)."""
         now = iso(self.clock.ms())
-        evaluator = {
+        evaluator: dict[str, Any] = {
             "id": id,
             "name": name,
             "description": None,

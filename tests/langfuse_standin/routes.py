@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from . import checks, reads
 from .checks import Refused
 from .dialects import Dialect
-from .project import Project, new_id
+from .project import Project, new_id, no_constant
 
 if TYPE_CHECKING:
     from .server import LangfuseStandin, Request
@@ -38,13 +38,9 @@ class Call:
     def json(self) -> Any:
         """The body, refused with the bare text that Next.js sends where it is no JSON. NaN is none."""
         try:
-            return json.loads(self.request.body or b"{}", parse_constant=_no_constant)
+            return json.loads(self.request.body or b"{}", parse_constant=no_constant)
         except ValueError:
             raise Refused(400, text="Invalid JSON") from None
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
 
 
 Run = Callable[[Call], tuple[int, Any]]
@@ -175,14 +171,15 @@ def post_scores(call: Call) -> tuple[int, Any]:
 
 def _accept(project: Project, body: dict[str, Any]) -> str:
     kept = {key: value for key, value in body.items() if key != "timestamp"}
-    kept["id"] = body.get("id") or new_id()
+    score: str = body.get("id") or new_id()
+    kept["id"] = score
     if not project.dialect.source_in_post:
         kept.pop("source", None)
     moment = None
     if project.dialect.list_post and body.get("timestamp") is not None:
         moment = checks.zoned_time(body["timestamp"], [], [])
     project.receive(kept, moment, file=None)
-    return kept["id"]
+    return score
 
 
 @route("DELETE", "/scores/{id}", resource="score-delete")

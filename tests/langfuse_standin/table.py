@@ -48,7 +48,7 @@ class Row:
     gone: bool = False
 
     @property
-    def order(self) -> tuple[int, str, tuple[int, int]]:
+    def order(self) -> tuple[Any, ...]:
         return (self.timestamp, self.id, self.written)
 
     @property
@@ -75,7 +75,7 @@ class _Sorted:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def before(self, start: int | None, end: tuple[int, str] | tuple[int] | None) -> Iterator[Row]:
+    def before(self, start: int | None, end: tuple[Any, ...] | None) -> Iterator[Row]:
         """Newest first, from ``start`` (inclusive) to ``end`` (exclusive)."""
         if self._dirty:
             self._rows.sort(key=lambda row: row.order)
@@ -151,7 +151,7 @@ class Table:
         keep: Callable[[Row], bool] | None = None,
     ) -> Iterator[Row]:
         """Stored versions, newest first, in [start, end) and below the cursor position ``after``."""
-        bound: tuple[int, str] | tuple[int] | None = None if end is None else (end,)
+        bound: tuple[Any, ...] | None = None if end is None else (end,)
         if after is not None and (bound is None or after < bound):
             bound = after
         if ids is not None:

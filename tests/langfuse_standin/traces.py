@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import checks, reads
-from .catalog import body_of, paged, parsed
+from .catalog import body_of, paged
 from .checks import Issue, Refused, not_found, wrong
 from .clock import iso, to_ms
-from .project import ARRIVALS, Project
+from .project import ARRIVALS, Project, parsed
 from .reads import Query, comma_list, last
 from .routes import Call, route
 from .table import Row, newest_per_id
@@ -74,7 +74,8 @@ def _from_protobuf(body: bytes) -> dict[str, Any]:
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     except ImportError:
         raise Refused(415, text="the stand-in needs opentelemetry-proto to read protobuf") from None
-    return MessageToDict(ExportTraceServiceRequest.FromString(body))
+    message: dict[str, Any] = MessageToDict(ExportTraceServiceRequest.FromString(body))
+    return message
 
 
 def _hex(raw: str) -> str:
@@ -338,7 +339,8 @@ def _asked(query: Query) -> list[str]:
 
 @route("GET", "/traces", gone_in_events_only=True)
 def traces(call: Call) -> tuple[int, Any]:
-    project, query, issues = call.here, call.query, []
+    project, query = call.here, call.query
+    issues: list[Issue] = []
     groups = _asked(query)
     times = {
         name: checks.zoned_time(query[name][-1], [name], issues)
@@ -471,15 +473,14 @@ def plain_observation(project: Project, one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _chosen(call: Call, table: str, *, zoned: bool) -> list[dict[str, Any]]:
-    query, issues = call.query, []
-    read = checks.zoned_time if zoned else None
-    times: dict[str, int | None] = {}
-    for name in ("fromStartTime", "toStartTime"):
-        if name in query and read is not None:
-            times[name] = read(query[name][-1], [name], issues)
-        elif name in query:
-            times[name] = checks.loose_time(query[name][-1], name, issues)
+def _chosen(call: Call, table: str) -> list[dict[str, Any]]:
+    query = call.query
+    issues: list[Issue] = []
+    times = {
+        name: checks.zoned_time(query[name][-1], [name], issues)
+        for name in ("fromStartTime", "toStartTime")
+        if name in query
+    }
     if issues:
         raise checks.invalid(issues)
     found = []
@@ -499,7 +500,7 @@ def _chosen(call: Call, table: str, *, zoned: bool) -> list[dict[str, Any]]:
 
 @route("GET", "/observations", gone_in_events_only=True)
 def observations_v1(call: Call) -> tuple[int, Any]:
-    body = paged(call, _chosen(call, "legacy", zoned=True))
+    body = paged(call, _chosen(call, "legacy"))
     return 200, {**body, "data": [plain_observation(call.here, one) for one in body["data"]]}
 
 
@@ -518,7 +519,7 @@ def observations_v2(call: Call) -> tuple[int, Any]:
     limit = checks.number_param(call.query, "limit", 50, issues, top=1000, zero=False)
     if issues:
         raise checks.invalid(issues)
-    rows = _chosen(call, "events", zoned=True)[::-1]
+    rows = _chosen(call, "events")[::-1]
     if raw := last(call.query, "cursor"):
         position = checks.cursor_json(raw)
         after = (to_ms(position["lastStartTimeTo"]), position["lastTraceId"], position["lastId"])
