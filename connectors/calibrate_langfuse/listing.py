@@ -198,6 +198,7 @@ class Reads:
     environments: frozenset[str] | None = None
     workers: int = 8
     ahead: int = 200
+    by_environment: bool = False  # v1 and v2 filter environments too, where no score of a session matters
 
     @property
     def by_name(self) -> Sequence[str | None]:
@@ -323,6 +324,8 @@ class Reads:
             params["fields"] = "score"
         if name is not None:
             params["name"] = name
+        if self.by_environment and self.environments:
+            params["environment"] = ",".join(sorted(self.environments))
         if start is not None:
             params["fromTimestamp"] = iso(start)
         if end is not None:

@@ -18,9 +18,10 @@ import polars as pl
 
 from calibrate_langfuse.client import Clock, Langfuse, log
 from calibrate_langfuse.listing import LIMIT, Reads, Row, askable, iso, ms_of
+from calibrate_langfuse.push import Push, PushOptions
 from calibrate_langfuse.records import Reader, Rules, labels_of
 from calibrate_langfuse.server import Abilities, Project, Runs, abilities, project, runs
-from calibrate_plugin.connector import Covered, Held, Page, Scope, SettingsError, Since, SourceSettings
+from calibrate_plugin.connector import Covered, Held, Page, Pushed, Results, Scope, SettingsError, Since, SourceSettings
 from calibrate_plugin.model import LABELS, frame
 
 DAY = 86_400_000
@@ -202,6 +203,24 @@ class LiveScores:
                 scores += len(older)
                 break
         return (float(total) if total is not None else scores), floor
+
+    # pushing
+
+    def push(self, results: Results, *, dry_run: bool = False) -> Pushed:
+        """Scores on items and runs and a report trace, as ``[push.NAME]`` asks; nothing without that table."""
+        if self.settings.push is None:
+            return Pushed(())
+        return self._push(PushOptions.of(self.settings)).push(results, dry_run=dry_run)
+
+    def unpush(self, written: Mapping[str, str]) -> Pushed:
+        """Delete everything of ours. See ``Push.unpush``."""
+        return self._push(PushOptions()).unpush(written)
+
+    def _push(self, options: PushOptions) -> Push:
+        def now() -> int:
+            return int(self.server.clock.now().timestamp() * 1000)
+
+        return Push(self.server, self.abilities, self.rules.level, options, now)
 
     # pulling
 
