@@ -71,7 +71,8 @@ def forest(rows: Sequence[Row]) -> str:
     ends = [v for row in rows for v in (row.value, row.low) if v is not None]
     lowest = min(ends, default=0.0)
     left = 0.0 if lowest >= 0 else -0.5 if lowest >= -0.5 else -1.0
-    ticks = [left + 0.25 * i for i in range(round((1 - left) / 0.25) + 1)]
+    step = 0.5 if left else 0.25
+    ticks = [left + step * i for i in range(round((1 - left) / step) + 1)]
     axis = alt.Axis(values=ticks, title=None, format=".2~f", grid=True, labelFlush=False)
     x = alt.X("x:Q", scale=alt.Scale(domain=[left, 1.0], nice=False, zero=False), axis=axis)
     drawing = _Drawing(len(rows))

@@ -48,12 +48,14 @@ Row = tuple[Any, ...]
 
 
 def write(report: Report, pairs: pl.DataFrame, folder: Path) -> tuple[Path, Path]:
-    """Write both files into ``folder``, which is made where it is missing; returns where they lie."""
+    """Write both files into ``folder``, which is made where it is missing; returns where they lie. A file that was there
+    before is replaced once the new one is whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    places = folder / NUMBERS, folder / PAIRS
-    write_numbers(report, places[0])
-    write_pairs(pairs, places[1])
-    return places
+    for name, table in ((NUMBERS, numbers(report)), (PAIRS, pairs)):
+        part = folder / f"{name}.part"
+        _write(table, part)
+        part.replace(folder / name)
+    return folder / NUMBERS, folder / PAIRS
 
 
 def write_numbers(report: Report, target: Path | IO[bytes]) -> None:

@@ -35,7 +35,7 @@ from calibrate_plugin.report import charts, display
 from calibrate_plugin.report.display import DASH, EMPTY
 
 LISTED = 1000  # disagreements of one dimension
-LISTED_TEXT = 1_500_000, 5_000_000  # characters of all lists together beyond which no list gets longer than LISTED in
+LISTED_TEXT = 1_500_000, 8_000_000  # characters of all lists together beyond which no list gets longer than LISTED in
 # sum, and beyond which none gets longer at all
 NAME = 60  # characters of a name
 VALUE = 200  # characters of an answer
@@ -78,7 +78,7 @@ def render(report: Report) -> str:
         style=Markup(style),  # noqa: S704  our own file
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
     )
-    return page
+    return page.lstrip()
 
 
 # --- numbers as a page shows them
@@ -599,7 +599,7 @@ def _spread(report: DimensionReport) -> Spread | None:
         shade = shade[::-1] if flip else shade
         keys = tuple((f"l{shade[i]}" if ordered else f"c{i}", label) for i, label in enumerate(labels))
     else:
-        judged = [c for _, kind, _, c in rows if kind == "evaluator" and sum(c)][:3]
+        judged = [c for _, kind, _, c in rows if kind == "evaluator" and any(c)][:3]
         series: list[tuple[charts.Who, Sequence[float]]] = [("human", _shares(together))] if sum(together) else []
         series += [("judge", _shares(c)) for c in judged]
         chart = charts.dots(names, series) if series else ""

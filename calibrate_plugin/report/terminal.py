@@ -37,6 +37,7 @@ LISTED = 5  # disagreements
 RATERS = 12  # rows of annotators, of pairs and of slices
 CATEGORIES = 12  # a wider table of counts is left to the other formats
 NAME = 24  # characters of a name in a table
+_WORD = 14  # columns that a kappa or a name needs at least
 TEXT = 300  # characters of a note, a warning, a study's name
 
 # What a terminal without these letters gets instead.
@@ -153,7 +154,7 @@ def _headline(dimension: DimensionReport, bands: str, reasons: _Reasons) -> Rend
     """Scores, agreement and kappa of the people and of each evaluator with them; under it why a number is missing."""
     scale, people = dimension.scale, dimension.annotators
     table = _Table("Score", "Agreement", "Kappa", reasons.interval, "Pairs", "Items")
-    table.add_row(
+    table.add_line(
         Text(_people(people), "bold"),
         _score(dimension.human_score, scale, "label", reasons),
         *_agreement(people.agreement, people.kappa, bands, reasons),
@@ -162,7 +163,7 @@ def _headline(dimension: DimensionReport, bands: str, reasons: _Reasons) -> Rend
         name = Text(_name(display.evaluator_name(evaluator), 2 * NAME), "bold")
         if evaluator.live is not True:
             name.append(" (not live)" if evaluator.live is False else " (none is live)", "not bold yellow")
-        table.add_row(
+        table.add_line(
             name,
             _score(evaluator.score, scale, "item", reasons),
             *_agreement(evaluator.agreement, evaluator.kappa, bands, reasons),
@@ -181,7 +182,7 @@ def _annotators(dimension: DimensionReport, reasons: _Reasons) -> RenderableType
     each = dimension.annotators.each
     table = _Table("Score", "Agreement", "Kappa", reasons.interval, "Pairs", "Items")
     for rater in each[:RATERS]:
-        table.add_row(
+        table.add_line(
             Text(_name(rater.rater)),
             _score(rater.score, dimension.scale, "label", reasons),
             *_agreement(rater.agreement, rater.kappa, "none", reasons),
@@ -193,7 +194,7 @@ def _annotators(dimension: DimensionReport, reasons: _Reasons) -> RenderableType
 def _pairs(title: str, rows: Sequence[tuple[str, Measure, Measure]], bands: str, reasons: _Reasons) -> RenderableType:
     table = _Table("Agreement", "Kappa", reasons.interval, "Pairs", "Items")
     for names, agreement, kappa in rows[:RATERS]:
-        table.add_row(Text(names), *_agreement(agreement, kappa, bands, reasons))
+        table.add_line(Text(names), *_agreement(agreement, kappa, bands, reasons))
     return Group(Text(title, "bold"), table, *reasons.lines(), *_more(len(rows) - RATERS, "pair"))
 
 
@@ -264,13 +265,13 @@ def _slices(dimension: DimensionReport, reasons: _Reasons) -> RenderableType:
     table = _Table("Score", "Agreement", "Kappa", reasons.interval, "Pairs", "Items")
     for part in dimension.slices[:RATERS]:
         people = part.report.annotators
-        table.add_row(
+        table.add_line(
             Text(f"{_name(part.fact)} = {_name(part.value)}", "bold"),
             _score(part.report.human_score, part.report.scale, "label", reasons),
             *_agreement(people.agreement, people.kappa, "none", reasons),
         )
         for evaluator in part.report.evaluators:
-            table.add_row(
+            table.add_line(
                 Text(f"  {_name(display.evaluator_name(evaluator))}"),
                 _score(evaluator.score, part.report.scale, "item", reasons),
                 *_agreement(evaluator.agreement, evaluator.kappa, "none", reasons),
@@ -333,10 +334,12 @@ class _Reasons:
 
 
 class _Table(Table):
-    """A table whose score column keeps to one line where the terminal is wide enough for it."""
+    """A table that wraps its kappas first, then its names, then its scores, as far as the terminal makes it."""
 
     def __init__(self, *columns: str) -> None:
         super().__init__(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+        self.longest = [len(column) for column in ("", *columns)]
+        self.word = _WORD
         self.add_column(overflow="fold")
         for column in columns:
             self.add_column(
@@ -346,10 +349,22 @@ class _Table(Table):
                 overflow="fold",
             )
 
+    def add_line(self, *cells: Text) -> None:
+        self.longest = [max(longest, cell.cell_len) for longest, cell in zip(self.longest, cells, strict=True)]
+        self.word = min(NAME - 4, max(self.word, *map(len, cells[0].plain.split() or [""])))
+        self.add_row(*cells)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for column in self.columns:
-            if str(column.header) == "Score":
-                column.no_wrap = options.max_width >= 96
+        headers = [str(column.header) for column in self.columns]
+        lengths = zip(headers, self.longest, strict=True)
+        least = [min(length, _WORD) if header == "Kappa" else length for header, length in lengths]
+        room = options.max_width - sum(least) - 2 * (len(least) - 1)
+        if "Score" in headers:
+            self.columns[headers.index("Score")].no_wrap = room + least[0] >= _WORD
+        if room >= 0:
+            self.columns[0].no_wrap = True
+        else:  # a name breaks between its words, not in one
+            self.columns[0].width = min(max(least[0] + room, self.word), least[0])
         yield from super().__rich_console__(console, options)
 
 
