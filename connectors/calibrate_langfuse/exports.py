@@ -13,15 +13,25 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import polars as pl
 
+from calibrate_langfuse.discovery import discover
 from calibrate_langfuse.records import Reader, Rules, labels_of
-from calibrate_plugin.connector import ConnectorError, Covered, Page, Scope, SettingsError, Since, SourceSettings
+from calibrate_plugin.connector import (
+    ConnectorError,
+    Covered,
+    Discovery,
+    Page,
+    Scope,
+    SettingsError,
+    Since,
+    SourceSettings,
+)
 
 #: The longest line or record, in bytes. A score's comment can have a megabyte; what is longer is not a score export.
 LONGEST = 16 * 2**20
@@ -83,7 +93,20 @@ class ExportedScores:
         yield Page(pl.concat([page.labels, sets]), page.items, page.aside, page.names)
         yield Covered(Scope())
 
+    def discover(self) -> Discovery:
+        """What the scores in the file propose."""
+        return discover(((where, row) for where, row in self._records() if isinstance(row, dict)), self.rules)
+
     def _read(self, reader: Reader) -> Iterator[None]:
+        for where, row in self._records():
+            if isinstance(row, dict):
+                reader.add(row, where)
+            else:
+                reader.reject(where, f"{where}: {row if isinstance(row, _Broken) else 'not a score record'}")
+            yield
+
+    def _records(self) -> Iterator[tuple[str, Any]]:
+        """What stands in the file, with its place; scores under the API's names."""
         path = self.settings.file
         assert path is not None
         label = path.name
@@ -92,11 +115,7 @@ class ExportedScores:
                 empty = True
                 for where, row in _rows(stream, label, path):
                     empty = False
-                    if isinstance(row, Mapping):
-                        reader.add(_named(row), where)
-                    else:
-                        reader.reject(where, f"{where}: {row if isinstance(row, _Broken) else 'not a score record'}")
-                    yield
+                    yield where, _named(row) if isinstance(row, dict) else row
                 if empty:
                     raise ConnectorError(f"{label} holds no scores; export them again, or name another file")
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -321,7 +340,7 @@ def _table(stream: IO[bytes], label: str) -> Iterator[tuple[str, Any]]:
         raise ConnectorError(f"{label}:{lines.line_num}: broken CSV: {error}") from None
 
 
-def _named(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _named(row: dict[str, Any]) -> dict[str, Any]:
     """A record under the API's names; the blob storage export writes them in snake case."""
     if "trace_id" not in row and "data_type" not in row:
         return row

@@ -20,10 +20,9 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from calibrate_langfuse.client import Langfuse, NotOffered, data_of
-from calibrate_langfuse.records import micros
+from calibrate_langfuse.records import Row, micros
 from calibrate_plugin.connector import Unavailable
 
-Row = dict[str, Any]
 Mode = Literal["v3", "v2", "v1"]
 
 LIMIT = 100

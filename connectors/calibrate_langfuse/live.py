@@ -16,12 +16,26 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from calibrate_langfuse.client import Clock, Langfuse, log
-from calibrate_langfuse.listing import LIMIT, Reads, Row, askable, iso, ms_of
+from calibrate_langfuse.checks import check
+from calibrate_langfuse.client import Clock, Langfuse, NotOffered, log
+from calibrate_langfuse.discovery import discover
+from calibrate_langfuse.listing import LIMIT, Reads, askable, iso, ms_of
 from calibrate_langfuse.push import Push, PushOptions
-from calibrate_langfuse.records import Reader, Rules, labels_of
+from calibrate_langfuse.records import Reader, Row, Rules, labels_of
 from calibrate_langfuse.server import Abilities, Project, Runs, abilities, project, runs
-from calibrate_plugin.connector import Covered, Held, Page, Pushed, Results, Scope, SettingsError, Since, SourceSettings
+from calibrate_plugin.connector import (
+    Covered,
+    Discovery,
+    Finding,
+    Held,
+    Page,
+    Pushed,
+    Results,
+    Scope,
+    SettingsError,
+    Since,
+    SourceSettings,
+)
 from calibrate_plugin.model import LABELS, frame
 
 DAY = 86_400_000
@@ -33,6 +47,8 @@ TOGETHER = 10 * 60_000
 RUN_AGE = 30 * DAY
 #: How many scores are published at once.
 CHUNK = 20_000
+#: How many of the newest scores a proposal is made from.
+DISCOVERED = 2_000
 #: Seconds between asking twice for what is missing: reads go to replicas, and lists lag behind writes.
 PAUSE = 10.0
 
@@ -130,6 +146,37 @@ class LiveScores:
     def reads(self) -> Reads:
         names = None if self.rules.version_suffix else self.rules.names
         return Reads(self.server, self.abilities.mode, names, self.rules.environments, workers=self.options.workers)
+
+    @property
+    def plain_reads(self) -> Reads:
+        """Everything in the project, whatever the study asks for."""
+        return Reads(self.server, self.abilities.mode, workers=self.options.workers)
+
+    @property
+    def project(self) -> Project | None:
+        """The project as ``identity`` last saw it."""
+        return self._project
+
+    def check(self) -> list[Finding]:
+        """See ``connector.Checks``."""
+        return list(check(self))
+
+    def discover(self) -> Discovery:
+        """What the newest scores and the score configs propose."""
+        try:
+            configs = list(self.server.pages("/score-configs"))
+        except NotOffered:
+            configs = []
+        reads = Reads(self.server, self.abilities.mode, None, self.rules.environments, workers=2)
+        rows: list[Row] = []
+        with closing(reads.stream(self._since(), None, floor=self._now() - 90 * DAY)) as stream:
+            for page in stream:
+                rows += page
+                if len(rows) >= DISCOVERED:
+                    break
+        found = discover(((None, row) for row in rows[:DISCOVERED]), self.rules, configs)
+        said = f"from the newest {len(rows[:DISCOVERED]):,} scores and {len(configs)} score configs"
+        return replace(found, notes=(said, *found.notes))
 
     def _now(self) -> int:
         """The earlier of our time and the server's, in milliseconds: what a later pull begins from."""
@@ -462,8 +509,7 @@ class _Pull:
         )
 
     def _others(self) -> bool:
-        plain = Reads(self.server, self.reads.mode)
-        return bool(plain.first_page(None, None, limit=1))
+        return bool(self.source.plain_reads.first_page(None, None, limit=1))
 
     def _with_runs(self, labels: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
         """The run of each label: the listed one, else the one it was known by; runs that failed or are gone retire it."""

@@ -20,9 +20,9 @@ from urllib.parse import quote
 import polars as pl
 
 from calibrate_langfuse.client import Langfuse, NotOffered, Refused, encoded, log
-from calibrate_langfuse.listing import Reads, Row, iso, ms_of
+from calibrate_langfuse.listing import Reads, iso, ms_of
 from calibrate_langfuse.numbers import Number, numbers
-from calibrate_langfuse.records import ENVIRONMENT, MARKER, PREFIX, clean
+from calibrate_langfuse.records import ENVIRONMENT, MARKER, PREFIX, Row, clean
 from calibrate_langfuse.server import Abilities
 from calibrate_plugin.connector import Pushed, Results, Scope, SettingsError, SourceSettings, Unavailable, Write
 from calibrate_plugin.model import Report

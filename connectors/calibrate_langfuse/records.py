@@ -22,6 +22,9 @@ import polars as pl
 from calibrate_plugin.connector import Page, SettingsError, SourceSettings
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS, frame
 
+#: A score record, as JSON has it.
+Row = dict[str, Any]
+
 LEVELS = ("trace", "observation", "session", "experiment")
 
 #: The metadata key that every score we write carries; such scores are results, never labels.
