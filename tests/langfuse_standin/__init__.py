@@ -44,6 +44,13 @@ versions=[{"id": "v1"}, ...])``. ``server.project.expire_event_store()``: update
 **Alone**: ``python -m langfuse_standin --scores 100000 --latency 0.02`` in tests/ prints url and keys and serves until its
 standard input closes; for measurements, where client and server must not share an interpreter.
 
+**Same id again**: what the worker does, not a plain replace. Events merge in the order of their timestamps (an older one
+changes nothing); of two with one timestamp the smaller event id counts, before 4.59; timestamp, trace, environment and
+createdAt stay the first ones as long as the event store holds the first event.
+
+**Not there**: metrics (501), queue assignments, comments, prompts, media, model prices, organisation keys; and what nobody
+recorded: how 4.59 really answers a batch (it is the SDK's documentation), trace deletion's own delay.
+
 **Log**: ``server.requests`` (number, method, path, query, body, endpoint, status, fault, rows), ``.counts()``, ``.of(...)``.
 """
 
