@@ -207,7 +207,7 @@ def kappa_name(measure: Measure) -> str:
 
 
 def reason_name(reason: str | None) -> str:
-    """A reason in a few words."""
+    """A reason in a few words: its own, or those of its code."""
     return REASON_NAMES.get(reason, visible(reason).replace("_", " ")) if reason else ""
 
 

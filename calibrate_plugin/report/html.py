@@ -111,7 +111,7 @@ def _shown(measure: Measure, text: str, scale: Scale | None = None, **more: str)
     return Shown(
         text=_minus(text) if defined else DASH,
         reason=display.reason_name(measure.reason),
-        advice=display.reason_text(measure.reason) if measure.reason else "",
+        advice=display.reason_text(measure.reason) if measure.reason not in (None, "not_applicable") else "",
         interval=_minus(display.interval(ends, scale)) if ends and defined else "",
         level=display.percent(ends.level) if ends else "",
         interval_reason=display.reason_name(measure.interval_reason) if defined else "",
@@ -449,7 +449,12 @@ def _pair_line(pair: PairReport, role: str, bands: str) -> Line:
 
 
 def _named(pairs: Sequence[PairReport]) -> list[tuple[str, Measure]]:
-    return [(charts.pair_label(pair.a, pair.b), pair.kappa) for pair in pairs[:FOREST]]
+    names = {name for pair in pairs for name in (pair.a, pair.b)}
+    domains = {name.partition("@")[2] for name in names}
+    # Of addresses at one place only what tells people apart has room twice in a row.
+    cut = len(domains) == 1 and "" not in domains and len({name.partition("@")[0] for name in names}) == len(names)
+    shown = {name: name.partition("@")[0] if cut else name for name in names}
+    return [(charts.pair_label(shown[pair.a], shown[pair.b]), pair.kappa) for pair in pairs[:FOREST]]
 
 
 def _forest_row(label: str, who: charts.Who, kappa: Measure) -> charts.Row:

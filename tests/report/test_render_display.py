@@ -138,8 +138,13 @@ def test_unknown_bands_are_refused_with_those_that_there_are():
 
 
 def test_every_reason_and_every_cause_has_words():
-    assert set(REASONS) <= set(display.REASON_NAMES)
-    assert set(CAUSES) <= set(display.CAUSES)
+    assert set(display.REASON_NAMES) <= set(REASONS)
+    for reason in REASONS:
+        assert display.reason_name(reason)
+        assert "_" not in display.reason_name(reason)
+        assert len(display.reason_text(reason)) > 10
+    for cause in CAUSES:
+        assert display.cause_text(cause) == f"{cause.replace('_', ' ')}: {CAUSES[cause]}"
 
 
 def test_a_distance_is_told_in_the_units_of_an_ordered_scale_only():
