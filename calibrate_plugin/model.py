@@ -184,6 +184,8 @@ class Study:
 
 def number(value: Fraction | float | int) -> str:
     """A number as people write it: ``4`` for 4.0, ``0.5`` for 1/2."""
+    if isinstance(value, int | Fraction) and value.denominator == 1:
+        return str(value.numerator)
     as_float = float(value)
     return str(int(as_float)) if as_float.is_integer() else repr(as_float)
 
@@ -199,6 +201,15 @@ Reason = Literal[
     "one_class",
     "at_boundary",
     "infeasible",
+    "constant_side",
+    "never_predicted",
+    "too_few_annotators",
+    "never_differs",
+    "no_weights",
+    "no_design",
+    "wrong_design",
+    "no_better_than_chance",
+    "no_split",
 ]
 IntervalReason = Literal["too_few_items", "too_many_undefined", "not_applicable", "not_asked"]
 
@@ -214,6 +225,15 @@ REASONS: dict[str, str] = {
     "one_class": "the gold answers are all of one class",
     "at_boundary": "the estimate lies outside 0 to 1",
     "infeasible": "the observed rate cannot come from a judge with this accuracy",
+    "constant_side": "one side gave the same answer to every item, so nothing can rise and fall with it",
+    "never_predicted": "the evaluator never gave this answer",
+    "too_few_annotators": "this test needs three annotators who share items; let more people label the same items",
+    "never_differs": "the draws of the evaluator never differ (temperature 0?), so they tell nothing about its confidence",
+    "no_weights": "the items were chosen by their labels and with what probability is not recorded; store the inclusion probabilities",
+    "no_design": "how the gold items were chosen is not recorded; store the sampling design",
+    "wrong_design": "not valid for the way in which the gold items were chosen",
+    "no_better_than_chance": "true positive and true negative rate together do not exceed 1, so the evaluator's rate says nothing about the true one",
+    "no_split": "no items were kept for a test; split the gold into dev and test",
     "too_few_items": "fewer than 10 items: the value and its counts, but no interval and no verdict",
     "too_many_undefined": "most resamples are undefined; label more items",
     "not_asked": "no interval was asked for",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 import polars as pl
@@ -14,6 +15,10 @@ from calibrate_plugin.model import Dimension, number
 #: What an answer can be beside a level of the scale (0, 1, ...).
 ABSTAINED = -1
 REJECTED = -2
+#: A number with more digits than this, before or after the point, is on no scale; it may be meant to be costly.
+MOST_DIGITS = 400
+#: How the choices of a whole set are joined where it is declared.
+SET = " + "
 
 Level = tuple[int, float | None]
 
@@ -33,15 +38,18 @@ class _Matcher:
     def __init__(self, dimension: Dimension, evaluator: str | None) -> None:
         self.dimension = dimension
         self.scale = dimension.scale
-        self.map = {_text(k): _text(v) for k, v in dimension.map.items()}
+        spell = _whole if dimension.whole_set else _text
+        self.map = {spell(k): spell(v) for k, v in dimension.map.items()}
         self.abstain = {_text(a) for a in dimension.abstain}
         self.by_text: dict[str, int] = {}
         self.by_number: dict[Fraction, int] = {}
         self.by_bool: dict[bool, int] = {}
-        self.by_label = {_text(name): i for i, name in enumerate(self.scale.names)}
+        self.by_label = {spell(name): i for i, name in enumerate(self.scale.names)}
         declared = dimension.values or self.scale.labels
         for i, value in enumerate(declared if self.scale.kind != "rating" else ()):
-            if isinstance(value, bool):
+            if dimension.whole_set:
+                self.by_text[_whole(str(value))] = i
+            elif isinstance(value, bool):
                 self.by_bool[value] = i
                 self.by_text.setdefault(_text(json.dumps(value)), i)
             elif isinstance(value, int | float):
@@ -63,15 +71,19 @@ class _Matcher:
             value = json.loads(raw)
         except (ValueError, RecursionError):
             return REJECTED, None
+        if value is None or isinstance(value, dict):
+            return REJECTED, None
         if self.dimension.choice is not None:
             return self._choice(value)
         if self.dimension.whole_set:
-            value = _joined(value)
+            value = _set_text(map(_choice_text, value if isinstance(value, list) else [value]))
         elif isinstance(value, list) and len(value) == 1:
             value = value[0]
         if isinstance(value, list | dict) or value is None:
             return REJECTED, None
         text = _text(value if isinstance(value, str) else _spelled(value))
+        if text in self.abstain:
+            return ABSTAINED, None
         if self.rule is not None and not isinstance(value, bool):
             n = _parse(text)
             if n is not None:
@@ -81,19 +93,17 @@ class _Matcher:
             if text in self.abstain:
                 return ABSTAINED, None
             return self._label(text)
-        if text in self.abstain:
-            return ABSTAINED, None
         if self.scale.kind == "rating":
             return self._rated(value)
         if isinstance(value, bool):
             return self.by_bool.get(value, REJECTED), None
         if isinstance(value, int | float):
-            return (self.by_number.get(_fraction(value), REJECTED) if math.isfinite(value) else REJECTED), None
+            return (self.by_number.get(_fraction(value), REJECTED) if _finite(value) else REJECTED), None
         return self.by_text.get(text, REJECTED), None
 
     def _choice(self, value: object) -> Level:
-        ticked = value if isinstance(value, list) else [value]
-        texts = {_text("/".join(map(str, t)) if isinstance(t, list) else str(t)) for t in ticked}
+        texts = {_text(_choice_text(t)) for t in (value if isinstance(value, list) else [value])}
+        texts = {self.map.get(t, t) for t in texts}
         if texts & self.abstain:
             return ABSTAINED, None
         wanted = _text(self.dimension.choice or "")
@@ -111,7 +121,7 @@ class _Matcher:
         if n is None:
             return REJECTED, None
         if self.places:
-            return self.places.get(n, REJECTED), float(n)
+            return (self.places[n], float(n)) if n in self.places else (REJECTED, None)
         assert self.scale.low is not None and self.scale.high is not None
         return (0, float(n)) if self.scale.low <= n <= self.scale.high else (REJECTED, None)
 
@@ -148,11 +158,15 @@ def _text(value: str) -> str:
 
 
 def _spelled(value: object) -> str:
-    return json.dumps(value) if isinstance(value, bool) else number(value) if _finite(value) else str(value)  # type: ignore[arg-type]
+    if isinstance(value, bool):
+        return json.dumps(value)
+    return number(value) if isinstance(value, int | float) and _finite(value) else str(value)
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and (type(value) is int or math.isfinite(value))
+    )
 
 
 def _fraction(value: object) -> Fraction:
@@ -161,15 +175,29 @@ def _fraction(value: object) -> Fraction:
 
 
 def _parse(text: str) -> Fraction | None:
-    try:
-        return Fraction(text.strip()) if "/" not in text and "_" not in text else None
-    except (ValueError, ZeroDivisionError):
+    if "_" in text:
         return None
+    try:
+        found = Decimal(text.strip())
+    except InvalidOperation:
+        return None
+    if not found.is_finite() or abs(found.adjusted()) > MOST_DIGITS:
+        return None
+    return Fraction(found)
 
 
-def _joined(value: object) -> str:
-    parts = value if isinstance(value, list) else [value]
-    return " + ".join(sorted("/".join(map(str, p)) if isinstance(p, list) else str(p) for p in parts))
+def _choice_text(choice: object) -> str:
+    """A choice, or a path in a taxonomy."""
+    return "/".join(map(str, choice)) if isinstance(choice, list) else str(choice)
+
+
+def _whole(declared: str) -> str:
+    return _set_text(declared.split(SET))
+
+
+def _set_text(choices: Iterable[str]) -> str:
+    """Equal for equal sets of choices, in whatever order and with whatever capitals they were ticked."""
+    return SET.join(sorted({_text(c) for c in choices}))
 
 
 def _holds(value: Fraction, rule: tuple[str, Fraction]) -> bool:

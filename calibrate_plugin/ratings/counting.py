@@ -49,6 +49,8 @@ class Patterns:
 
     def __add__(self, other: Patterns) -> Patterns:
         """The table of both sets of items together; the two must share no item."""
+        if (self.own is None) != (other.own is None) or self.levels != other.levels:
+            raise ValueError("these tables do not count the same thing: one sets a rater apart, or has other levels")
         own = None
         if self.own is not None and other.own is not None:
             own = np.concatenate([self.own, other.own])

@@ -13,13 +13,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibrate_plugin.model import Dimension, Kind, Study
+from calibrate_plugin.model import LABELS, Dimension, Kind, Study, frame
 from calibrate_plugin.ratings.answers import ABSTAINED, REJECTED, level_columns
 
 Array = NDArray[Any]
 
 #: Why a label does not count, in the order in which they are checked, and how a person would say it.
 CAUSES: dict[str, str] = {
+    "no_item": "it does not say which item it belongs to",
     "retired": "its annotator, job, run, item or the label itself was deleted, or its run failed",
     "not_blind": "the person had seen a judge's answer",
     "other_version": "given by a version of the evaluator that is not the live one",
@@ -32,6 +33,11 @@ CAUSES: dict[str, str] = {
     "rejected": "the latest answer is outside the scale",
     "abstained": "the rater was unsure",
 }
+
+
+#: What a platform dropped by its own retention still counts; a run keeps the items that it scored.
+KEPT = ("expired",)
+KEPT_BY_RUNS = ("expired", "item_deleted")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -88,14 +94,16 @@ def apply(
 ) -> Ratings:
     """The rules of ``study`` applied to what its ``sources`` said (frames with the columns of ``model.LABELS``).
 
-    ``names`` gives, per source, how people call the rater ids. With ``run`` only that run's items, scores and version are used, with today's human labels on those items; items
-    deleted since stay.
+    ``names`` gives, per source, how people call the rater ids. With ``run`` only that run's items, scores and version are
+    used, with today's human labels on those items; items deleted since stay.
     """
-    frames = [f.with_columns(pl.lit(name).alias("source")) for name, f in sources.items()]
+    frames = [f.with_columns(pl.lit(name).alias("source")) for name, f in (sources or {"": frame(LABELS)}).items()]
     labels = pl.concat(frames, how="vertical") if len(frames) != 1 else frames[0]
     base = _base(labels)
     raters, rater = _raters(study, labels, names or {})
     base = base.with_columns(pl.Series("rater", rater))
+    if run is not None:
+        base = _of_run(base, raters, run)
     answers: dict[str, Answers] = {}
     asked = np.zeros(labels.height, dtype=bool)
     pairs = labels.select(pl.col("source"), pl.col("field")).unique().rows()
@@ -107,7 +115,8 @@ def apply(
         ]
         mask = _mask(labels, wanted)
         asked |= mask
-        answers[dimension.name] = _answers(study, dimension, labels, base.filter(pl.Series(mask)), raters, run)
+        of_dimension = base.filter(pl.Series(mask).gather(base["row"]))
+        answers[dimension.name] = _answers(study, dimension, of_dimension, raters, run)
     left = labels.filter(pl.Series(~asked)).group_by("field").len().sort("len", "field", descending=[True, False])
     return Ratings(labels, answers, {str(f): n for f, n in left.rows()})
 
@@ -183,23 +192,33 @@ def _called(
     study: Study, raters: list[tuple[str, str]], names: Mapping[str, Mapping[str, str]]
 ) -> dict[tuple[str, str], str]:
     """What to call each (source, rater id). Two ids never share a name unless the study says that they are one person."""
+    persons: dict[str, set[str]] = {}
+    for (source, rater), person in study.people.items():
+        persons.setdefault(study.namespaces.get(source, "") + rater, set()).add(person)
+    taken = set(study.people.values())
     ids: dict[str, set[str]] = {}
+    found: dict[tuple[str, str], str] = {}
     plain: dict[tuple[str, str], tuple[str, str]] = {}
     for source, rater in raters:
         own = study.namespaces.get(source, "") + rater
+        # One id is one rater in every source, so what one source says of it holds in the others.
+        same = persons.get(own, set())
+        named = study.people.get((source, rater)) or (next(iter(same)) if len(same) == 1 else None)
+        if named is not None:
+            found[source, rater] = named
+            continue
         shown = names.get(source, {}).get(rater) or own
         plain[source, rater] = (shown, own)
         ids.setdefault(shown, set()).add(own)
-    return {
-        key: study.people.get(key) or (shown if len(ids[shown]) == 1 or shown == own else f"{shown} ({own})")
-        for key, (shown, own) in plain.items()
-    }
+    for key, (shown, own) in plain.items():
+        alone = len(ids[shown]) == 1 and shown not in taken
+        found[key] = shown if alone or shown == own else f"{shown} ({own})"
+    return found
 
 
 def _answers(
     study: Study,
     dimension: Dimension,
-    labels: pl.DataFrame,
     base: pl.DataFrame,
     raters: tuple[Rater, ...],
     run: str | None,
@@ -216,8 +235,6 @@ def _answers(
         .otherwise(state)
         .alias("state")
     )
-    if run is not None:
-        frame = _of_run(frame, run)
     # The evaluator's version is part of who answered, so "latest" never looks across versions.
     is_judge = pl.col("kind") == "evaluator"
     frame = frame.with_columns(_retired(study, frame, raters, run).alias("cause"))
@@ -260,29 +277,39 @@ def _answers(
     )
 
 
-def _of_run(frame: pl.DataFrame, run: str) -> pl.DataFrame:
-    if "run" not in frame.columns:
-        return frame.clear()
-    judged = frame.filter((pl.col("kind") == "evaluator") & (pl.col("run") == run))
-    return frame.filter(
-        ((pl.col("kind") == "evaluator") & (pl.col("run") == run).fill_null(False))
-        | ((pl.col("kind") != "evaluator") & pl.col("item").is_in(judged["item"].unique().implode()))
-    )
+def _of_run(base: pl.DataFrame, raters: tuple[Rater, ...], run: str) -> pl.DataFrame:
+    """The labels of a run's evaluators, and the human ones on any item that the run scored on whatever dimension."""
+    if "run" not in base.columns:
+        return base.clear()
+    judges = [i for i, r in enumerate(raters) if r.kind == "evaluator"]
+    judged = pl.col("rater").is_in(judges)
+    mine = judged & (pl.col("run") == run).fill_null(False)
+    items = base.filter(mine & _stands(base, KEPT_BY_RUNS))["item"].unique()
+    return base.filter(mine | (~judged & pl.col("item").is_in(items.implode())))
+
+
+def _stands(frame: pl.DataFrame, kept: tuple[str, ...]) -> pl.Expr:
+    """Whether the source still stands by a label, or retired it for a cause that does not matter here."""
+    if "retired" not in frame.columns:
+        return pl.lit(True)
+    return pl.col("retired").is_null() | pl.col("retired").is_in(list(kept))
 
 
 def _retired(study: Study, frame: pl.DataFrame, raters: tuple[Rater, ...], run: str | None) -> pl.Expr:
-    tests: list[pl.Expr] = [pl.col("rater") < 0]
-    if "retired" in frame.columns:
-        # What a platform dropped by its own retention still counts; a run keeps the items that it scored.
-        kept = ["expired", "item_deleted"] if run is not None else ["expired"]
-        tests.append(pl.col("retired").is_not_null() & ~pl.col("retired").is_in(kept))
+    tests: list[pl.Expr] = [pl.col("rater") < 0, ~_stands(frame, KEPT if run is None else KEPT_BY_RUNS)]
     gone = [i for i, r in enumerate(raters) if r.name in study.ignore.get("annotators", ())]
     if gone:
         tests.append(pl.col("rater").is_in(gone))
     for column, key in (("job", "jobs"), ("run", "runs")):
         if column in frame.columns and study.ignore.get(key):
             tests.append(pl.col(column).is_in(list(study.ignore[key])).fill_null(False))
-    return pl.when(pl.any_horizontal(tests)).then(pl.lit("retired")).otherwise(pl.lit(None, dtype=pl.String))
+    return (
+        pl.when(pl.col("item").is_null())
+        .then(pl.lit("no_item"))
+        .when(pl.any_horizontal(tests))
+        .then(pl.lit("retired"))
+        .otherwise(pl.lit(None, dtype=pl.String))
+    )
 
 
 def _live(
@@ -311,11 +338,14 @@ def _latest(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     repeated = standing.filter((pl.struct(keys) if len(keys) > 2 else _pair_key()).is_duplicated())
     repeated = repeated.sort(_recency(repeated), descending=True, nulls_last=True)
-    marks = _marks()
     if "sample" in frame.columns or "execution" in frame.columns:
-        repeated, marks = _collapse_draws(dimension, repeated, keys)
-    losers = repeated.filter(~pl.struct(keys).is_first_distinct())
-    marks = pl.concat([_marks(losers, "superseded"), marks]).unique("row", keep="first", maintain_order=True)
+        repeated, draws, marks = _collapse_draws(dimension, repeated, keys)
+        losers = repeated.filter(~pl.struct(keys).is_first_distinct())
+        gone = draws.join(losers.filter("drawn"), on=keys, how="semi", nulls_equal=True)
+        parts = [_marks(losers, "superseded"), _marks(gone, "superseded"), _marks(draws, "sampled"), marks]
+        marks = pl.concat(parts).unique("row", keep="first", maintain_order=True)
+    else:
+        marks = _marks(repeated.filter(~pl.struct(keys).is_first_distinct()), "superseded")
     return _marked(frame, marks)
 
 
@@ -323,11 +353,9 @@ def _pair_key() -> pl.Expr:
     return (pl.col("rater").cast(pl.Int64) * 2**32) + pl.col("item").cast(pl.Int64)
 
 
-def _marks(rows: pl.DataFrame | None = None, cause: str | None = None) -> pl.DataFrame:
+def _marks(rows: pl.DataFrame, cause: str | None = None) -> pl.DataFrame:
     """Changes to some rows: a cause, or another level and number."""
     schema = {"row": pl.get_index_type(), "_cause": pl.String, "_level": pl.Int32, "_number": pl.Float64}
-    if rows is None:
-        return pl.DataFrame(schema=schema)
     given = {"_cause": pl.lit(cause, dtype=pl.String)} if "_cause" not in rows.columns else {}
     absent = {c: pl.lit(None, dtype=schema[c]) for c in ("_level", "_number") if c not in rows.columns}
     return rows.with_columns(**given, **absent).select(pl.col(c).cast(t) for c, t in schema.items())
@@ -357,11 +385,13 @@ def _recency(frame: pl.DataFrame) -> list[pl.Expr]:
     return by
 
 
-def _collapse_draws(dimension: Dimension, frame: pl.DataFrame, keys: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _collapse_draws(
+    dimension: Dimension, frame: pl.DataFrame, keys: list[str]
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Draws of one evaluator on one item are one answer: their mode, or on ordered scales their median.
 
-    ``frame`` is sorted newest first. Returns it with the newest answer set standing as its newest draw, and marks for the
-    other draws, for ties, and for the level of the set.
+    ``frame`` is sorted newest first. Returns it with the newest answer set standing as its newest draw (``drawn``), the
+    other draws of that set, and marks for draws that are replaced, for ties, and for the level of the set.
     """
     text = pl.lit(None, dtype=pl.String)
     has = frame.columns
@@ -389,9 +419,10 @@ def _collapse_draws(dimension: Dimension, frame: pl.DataFrame, keys: list[str]) 
         .select("row", *keys)
         .join(_answer_of_draws(dimension, newest, keys), on=keys, how="left", nulls_equal=True, maintain_order="left")
     )
-    marks = pl.concat([_marks(older, "superseded"), _marks(others, "sampled"), _marks(collapsed)])
-    standing = pl.concat([frame.filter(pl.col("_set").is_null()), heads]).drop("_set")
-    return standing.sort(_recency(standing), descending=True, nulls_last=True), marks
+    marks = pl.concat([_marks(older, "superseded"), _marks(collapsed)])
+    standing = pl.concat([frame.filter(pl.col("_set").is_null()), heads])
+    standing = standing.with_columns(pl.col("_set").is_not_null().alias("drawn")).drop("_set")
+    return standing.sort(_recency(standing), descending=True, nulls_last=True), others, marks
 
 
 def _answer_of_draws(dimension: Dimension, draws: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
@@ -429,7 +460,7 @@ def _collapse_orders(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
     if twice.is_empty():
         return frame
     groups = twice.group_by("rater", "item", maintain_order=True).agg(
-        pl.col("row"), pl.col("level").n_unique().alias("answers")
+        pl.col("row"), pl.struct("level", "number").n_unique().alias("answers")
     )
     tie = len(dimension.scale.labels) - 1 if dimension.flipped == "tie" else None
     rows: list[tuple[int, str | None, int | None]] = []
