@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import lcm
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +32,7 @@ from calibrate_plugin.agreement.statistics import (
     pairs_of,
     reason_of,
 )
-from calibrate_plugin.agreement.weights import weights_of
+from calibrate_plugin.agreement.weights import weights_of, whole
 from calibrate_plugin.model import Counts, Measure, Reason, Scale
 from calibrate_plugin.ratings.counting import (
     ItemTable,
@@ -129,8 +128,7 @@ class Counted:
         self.answers = answers
         self.resampling = resampling
         self.weights = weights_of(scale)
-        self.unit = lcm(*(p.denominator for p in scale.positions))
-        self.places = np.array([int(p * self.unit) for p in scale.positions], dtype=np.int64)
+        self.places, self.unit = whole(scale.positions)
 
     @cached_property
     def _pairs(self) -> dict[tuple[int, int], Array]:
@@ -161,8 +159,11 @@ class Counted:
             self.resampling.about("annotators", "ac"),
             {"ac": about},
         )["ac"]
-        paired = everyone.where(everyone.size > 1)
-        ac = replace(ac, n_items=int(paired.items.sum()))
+        # Items with one answer have a part in chance, and none in agreement: they are not what an interval can stand on.
+        paired = int(everyone.items[everyone.size > 1].sum())
+        ac = replace(ac, n_items=paired)
+        if ac.interval is not None and paired < FEWEST_ITEMS:
+            ac = replace(ac, interval=None, interval_reason="too_few_items")
         return Together(
             agreement["agreement"],
             agreement["kappa"],
@@ -284,17 +285,14 @@ class Counted:
         self, patterns: Patterns, subject: str, metrics: tuple[AlphaMetric, ...] | None = None
     ) -> dict[str, Measure]:
         reason = reason_of(patterns, chance_corrected=True)
-        found: dict[str, Measure] = {}
-        for metric in metrics or alpha_metrics(self.scale):
-            statistic = Alpha(metric, self.places)
-            found |= estimate(
-                patterns,
-                {metric: statistic},
-                {metric: reason},
-                self.resampling.about(subject, "alpha"),
-                {metric: {"metric": metric}},
-            )
-        return found
+        metrics = metrics or alpha_metrics(self.scale)
+        return estimate(
+            patterns,
+            {m: Alpha(m, self.places, self.weights.swap) for m in metrics},
+            dict.fromkeys(metrics, reason),
+            self.resampling.about(subject, "alpha"),
+            {m: {"metric": m} for m in metrics},
+        )
 
     def _counts(self, cells: Array, rows: str, columns: str) -> Counts:
         return Counts(self.scale.names, tuple(tuple(map(int, row)) for row in cells), rows, columns)

@@ -1,12 +1,14 @@
 """The same numbers on ratings without a step, where answers do not repeat and so cannot be counted.
 
 Everything is a sum per item: distances inside the item, and distances to all answers by way of sorted prefix sums, so the
-cost is n log n. Intervals leave out one item at a time, exactly.
+cost is n log n. Sums over items are exactly rounded, so the order of the items never shows. Intervals leave out one item
+at a time, exactly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum, sqrt
 from typing import Any
 
 import numpy as np
@@ -45,14 +47,15 @@ def agreement_and_kappa(group: Group, span: float, resampling: Resampling) -> tu
     sums = _against(group) if group.own is not None else _together(group)
     apart, pairs, expected, couples, left = sums
     n_items, n_pairs = len(apart), int(pairs.sum())
-    agreement = 1 - apart.sum() / (span * pairs.sum())
-    dropped = pairs.sum() - pairs
+    total = fsum(apart)
+    agreement = 1 - total / (span * n_pairs)
+    dropped = n_pairs - pairs
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = 1 - (apart.sum() - apart) / (span * dropped)
+        without = 1 - (total - apart) / (span * dropped)
         chance_apart = expected / couples
-        kappa = 1 - (apart.sum() / pairs.sum()) / chance_apart
+        kappa = 1 - (total / n_pairs) / chance_apart
         expected_left, couples_left = left
-        kappa_without = 1 - ((apart.sum() - apart) / dropped) / (expected_left / couples_left)
+        kappa_without = 1 - ((total - apart) / dropped) / (expected_left / couples_left)
     answers = group.value if group.own is None else np.concatenate([group.value, group.own])
     reason: Reason | None = None
     if n_items == 1:
@@ -78,7 +81,7 @@ def alpha_interval(group: Group, resampling: Resampling) -> Measure:
     group = group.paired()
     if not len(group.value):
         return Measure(None, "nothing_to_compare", 0, 0, details={"metric": "interval"})
-    value = group.value - group.value.mean()
+    value = group.value - fsum(group.value) / len(group.value)
     _, inverse = np.unique(group.item, return_inverse=True)
     m = np.bincount(inverse).astype(np.float64)
     s1, s2 = np.bincount(inverse, weights=value), np.bincount(inverse, weights=value**2)
@@ -90,9 +93,10 @@ def alpha_interval(group: Group, resampling: Resampling) -> Measure:
 
     n = m.sum()
     reason: Reason | None = "single_item" if len(m) == 1 else "same_answer" if np.ptp(group.value) == 0 else None
-    without = alpha(n - m, inside.sum() - inside, s1.sum() - s1, s2.sum() - s2)
+    observed, total, squares = fsum(inside), fsum(s1), fsum(s2)
+    without = alpha(n - m, observed - inside, total - s1, squares - s2)
     pairs = int((m * (m - 1) / 2).sum())
-    point = float(alpha(n, inside.sum(), s1.sum(), s2.sum())) if reason is None else 0.0
+    point = float(alpha(n, observed, total, squares)) if reason is None else 0.0
     return _measure(point, reason, len(m), pairs, without, resampling, {"metric": "interval"})
 
 
@@ -102,10 +106,10 @@ def mean(group: Group, resampling: Resampling) -> Measure:
         return Measure(None, "no_labels", 0, None)
     _, inverse = np.unique(group.item, return_inverse=True)
     m, s = np.bincount(inverse), np.bincount(inverse, weights=group.value)
+    total, n = fsum(s), len(group.value)
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = (s.sum() - s) / (m.sum() - m)
-    about = {"n_labels": len(group.value)}
-    return _measure(float(s.sum() / m.sum()), None, len(m), None, without, resampling, about)
+        without = (total - s) / (n - m)
+    return _measure(total / n, None, len(m), None, without, resampling, {"n_labels": n}, most=None)
 
 
 def _together(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
@@ -117,7 +121,7 @@ def _together(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
     rank = np.arange(len(value)) - np.repeat(np.cumsum(size) - size, size)
     apart = np.bincount(item, weights=value * (2 * rank - size[item] + 1), minlength=len(items))
     to_all = _distance_sums(value, value)
-    expected = to_all.sum()
+    expected = fsum(to_all)
     total = float(len(value))
     expected_left = expected - 2 * np.bincount(item, weights=to_all) + 2 * apart
     return apart, size * (size - 1) / 2, expected, total**2, (expected_left, (total - size) ** 2)
@@ -132,7 +136,7 @@ def _against(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
     apart = np.bincount(inverse, weights=np.abs(group.own - group.value))
     theirs = _distance_sums(group.own, group.value)  # of each answer to every own answer, one per pair
     mine = _distance_sums(group.value, own)  # of each own answer to every answer
-    expected = theirs.sum()
+    expected = fsum(theirs)
     total = float(len(group.value))
     expected_left = expected - np.bincount(inverse, weights=theirs) - pairs * mine + pairs * apart
     return apart, pairs, expected, total**2, (expected_left, (total - pairs) ** 2)
@@ -155,6 +159,7 @@ def _measure(
     without: Array,
     resampling: Resampling,
     details: dict[str, Any] | None = None,
+    most: float | None = 1.0,
 ) -> Measure:
     about = details or {}
     if reason is not None:
@@ -166,9 +171,8 @@ def _measure(
     left = without[np.isfinite(without)]
     if len(left) * 2 < n_items:
         return Measure(value, None, n_items, n_pairs, None, "too_many_undefined", about)
-    spread = float(((left - left.mean()) ** 2).sum())
-    half = t_quantile(1 - (1 - resampling.level) / 2, n_items - 1) * np.sqrt((n_items - 1) / n_items * spread)
-    ends = Interval(
-        float(value - half), float(value + half), resampling.level, "item-jackknife", n_items, n_items - len(left)
-    )
+    spread = fsum((left - fsum(left) / len(left)) ** 2)
+    half = t_quantile(1 - (1 - resampling.level) / 2, n_items - 1) * sqrt((n_items - 1) / n_items * spread)
+    high = value + half if most is None else min(value + half, most)
+    ends = Interval(value - half, high, resampling.level, "item-jackknife", n_items, n_items - len(left))
     return Measure(value, None, n_items, n_pairs, ends, None, about)

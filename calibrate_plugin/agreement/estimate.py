@@ -9,7 +9,7 @@ for a share), and the percentiles are widened by the t quantile (Hesterberg 2015
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
@@ -29,7 +29,8 @@ Method = Literal["item-bootstrap+3", "percentile", "bca", "item-jackknife", "non
 FEWEST_ITEMS = 10
 #: Above this many patterns a bootstrap costs more than it tells; there are then as many items, and a jackknife serves.
 MOST_PATTERNS = 2_000
-_BLOCK = 20_000
+#: So does one with more whole numbers (patterns times features) than this.
+MOST_FEATURES = 1_000_000
 _CELLS = 4_000_000
 
 
@@ -102,7 +103,7 @@ def point(patterns: Patterns, statistic: Statistic) -> float:
 def chance(patterns: Patterns, statistic: Any) -> float:
     """What chance alone would give: the second term of a kappa."""
     sizes = _sizes(patterns)
-    return value_of(*statistic.chance(_exact(_totals(patterns, statistic, sizes))))
+    return value_of(*statistic.chance(_exact(_totals(patterns, statistic, sizes)), sizes))
 
 
 def intervals(
@@ -114,14 +115,25 @@ def intervals(
         return dict.fromkeys(statistics, (None, "not_asked"))
     if n < FEWEST_ITEMS:
         return dict.fromkeys(statistics, (None, "too_few_items"))
-    if resampling.method == "item-jackknife" or len(patterns) > MOST_PATTERNS:
-        return {name: _jackknife_interval(patterns, s, values[name], resampling) for name, s in statistics.items()}
-    means = {name: s for name, s in statistics.items() if isinstance(s, Mean)}
     found: dict[str, tuple[Interval | None, IntervalReason | None]] = {}
-    for group in (means, {name: s for name, s in statistics.items() if name not in means}):
+    drawn: tuple[dict[str, Statistic], dict[str, Statistic]] = ({}, {})
+    for name, statistic in statistics.items():
+        if resampling.method == "item-jackknife" or _costly(patterns, statistic):
+            found[name] = _jackknife_interval(patterns, statistic, values[name], resampling)
+        else:
+            drawn[isinstance(statistic, Mean)][name] = statistic
+    for group in drawn:
         for name, draws in replicates(patterns, group, resampling).items():
             found[name] = _percentiles(patterns, group[name], values[name], draws, resampling)
     return found
+
+
+def _costly(patterns: Patterns, statistic: Statistic) -> bool:
+    if isinstance(statistic, Mean):
+        # Many patterns have one sum of answers, so what a mean tells apart is few.
+        many = len(patterns) > MOST_PATTERNS
+        return many and len(_told_apart(patterns, {"": statistic}, _sizes(patterns))[1]) > MOST_PATTERNS
+    return len(patterns) > MOST_PATTERNS or len(patterns) * _width(patterns, statistic) > MOST_FEATURES
 
 
 def replicates(patterns: Patterns, statistics: Mapping[str, Statistic], resampling: Resampling) -> dict[str, Array]:
@@ -134,8 +146,8 @@ def replicates(patterns: Patterns, statistics: Mapping[str, Statistic], resampli
     size_of_pseudo = 1 if singles or patterns.own is not None else 2
     sizes = np.union1d(_sizes(patterns), [size_of_pseudo]) if pseudo else _sizes(patterns)
     rng = resampling.generator()
-    shares = np.append(patterns.items / (n + pseudo), pseudo / (n + pseudo))
-    features = {name: s.features(patterns, sizes).astype(np.float64) for name, s in statistics.items()}
+    features, items = _told_apart(patterns, statistics, sizes)
+    shares = np.append(items / (n + pseudo), pseudo / (n + pseudo))
     out: dict[str, list[Array]] = {name: [] for name in statistics}
     step = max(1, _CELLS // len(shares))
     for start in range(0, resampling.resamples, step):
@@ -146,6 +158,19 @@ def replicates(patterns: Patterns, statistics: Mapping[str, Statistic], resampli
             sums = real @ features[name] + added @ statistic.features(extra, sizes)
             out[name].append(_quotient(*statistic.ratio(sums, sizes)))
     return {name: np.concatenate(parts) for name, parts in out.items()}
+
+
+def _told_apart(
+    patterns: Patterns, statistics: Mapping[str, Statistic], sizes: Array
+) -> tuple[dict[str, Array], Array]:
+    """The features of each statistic (R, f), patterns that are the same to all of them taken together, and the items of
+    each row (R,): fewer rows are fewer draws."""
+    parts = [s.features(patterns, sizes).astype(np.float64) for s in statistics.values()]
+    rows, inverse = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)
+    items: Array = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(items, inverse.reshape(-1), patterns.items)
+    ends = np.cumsum([part.shape[1] for part in parts])
+    return dict(zip(statistics, np.split(rows, ends[:-1], axis=1), strict=True)), items
 
 
 def _pseudo_items(patterns: Patterns, counts: Array, singles: bool, rng: np.random.Generator) -> tuple[Patterns, Array]:
@@ -222,7 +247,7 @@ def _leave_one_out(patterns: Patterns, statistic: Statistic) -> tuple[Array, Arr
     sizes = _sizes(patterns)
     total = _totals(patterns, statistic, sizes).astype(np.float64)
     values = np.concatenate(
-        [_quotient(*statistic.ratio(total - f, sizes)) for f in _blocks(patterns, statistic, sizes)]
+        [_quotient(*statistic.ratio(total - f, sizes)) for f, _ in _blocks(patterns, statistic, sizes)]
     )
     fine = np.isfinite(values)
     return values[fine], patterns.items[fine].astype(np.float64)
@@ -233,17 +258,13 @@ def _jackknife_interval(
 ) -> tuple[Interval | None, IntervalReason | None]:
     """Leave one item out at a time (Tukey 1958), with the t quantile."""
     left, weight = _leave_one_out(patterns, statistic)
-    n = float(weight.sum())
-    if n < FEWEST_ITEMS:
+    n, defined = int(patterns.items.sum()), int(weight.sum())
+    if defined * 2 < n:
         return None, "too_many_undefined"
     spread = float((weight * (left - np.average(left, weights=weight)) ** 2).sum())
-    half = t_quantile(1 - (1 - resampling.level) / 2, int(n) - 1) * float(np.sqrt((n - 1) / n * spread))
-    return Interval(
-        value - half,
-        min(value + half, 1.0) if not isinstance(statistic, Mean) else value + half,
-        resampling.level,
-        "item-jackknife",
-    ), None
+    half = t_quantile(1 - (1 - resampling.level) / 2, n - 1) * float(np.sqrt((n - 1) / n * spread))
+    high = value + half if isinstance(statistic, Mean) else min(value + half, getattr(statistic, "top", 1.0))
+    return Interval(value - half, high, resampling.level, "item-jackknife", n, n - defined), None
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
@@ -252,6 +273,8 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     >>> [round(end, 3) for end in (wilson(46, 50).low, wilson(46, 50).high)]
     [0.812, 0.968]
     """
+    if not 0 <= successes <= n or n < 1:
+        raise ValueError(f"{successes} of {n} is no share; give 0 <= successes <= n and n of 1 or more")
     z = NormalDist().inv_cdf(1 - (1 - level) / 2)
     p = successes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
@@ -280,20 +303,37 @@ def _sizes(patterns: Patterns) -> Array:
     return np.unique(patterns.size)
 
 
-def _blocks(patterns: Patterns, statistic: Statistic, sizes: Array) -> list[Array]:
-    keep = range(0, len(patterns), _BLOCK)
-    return [statistic.features(patterns.where(np.arange(i, min(i + _BLOCK, len(patterns)))), sizes) for i in keep]
+def _width(patterns: Patterns, statistic: Statistic) -> int:
+    """How many features a statistic has."""
+    return int(statistic.features(patterns.where(np.arange(min(1, len(patterns)))), _sizes(patterns)).shape[1])
+
+
+def _blocks(patterns: Patterns, statistic: Statistic, sizes: Array) -> Iterator[tuple[Array, Array]]:
+    """The features, and the items of each pattern, so many patterns at a time that they fit."""
+    step = max(1, _CELLS // max(1, _width(patterns, statistic)))
+    for start in range(0, max(1, len(patterns)), step):
+        part = patterns.where(np.arange(start, min(start + step, len(patterns))))
+        yield statistic.features(part, sizes), part.items
 
 
 def _totals(patterns: Patterns, statistic: Statistic, sizes: Array) -> Array:
     total: Any = 0
-    for i, part in enumerate(_blocks(patterns, statistic, sizes)):
-        total = total + patterns.items[i * _BLOCK : i * _BLOCK + _BLOCK] @ part
+    for part, items in _blocks(patterns, statistic, sizes):
+        total = total + _summed(part, items)
     return np.asarray(total)
 
 
+def _summed(part: Array, items: Array) -> Array:
+    """(f,) features times items, whole as long as the features are."""
+    if np.issubdtype(part.dtype, np.integer) and part.size:
+        largest = int(np.abs(part).max()) * int(items.sum())
+        if largest >= 2**62:
+            return np.asarray(items.astype(object) @ part.astype(object))
+    return np.asarray(items @ part)
+
+
 def _exact(sums: Array) -> Array:
-    return sums.astype(object) if np.issubdtype(sums.dtype, np.integer) else sums
+    return sums.astype(object) if np.issubdtype(sums.dtype, np.integer) or sums.dtype == object else sums
 
 
 def _quotient(numerator: Any, denominator: Any) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -50,7 +51,8 @@ def disagreement_of(patterns: Patterns, distance: Array) -> Array:
     answers = patterns.answers
     apart: Array
     if patterns.own is None:
-        apart = ((answers @ distance) * answers).sum(axis=1) // 2
+        apart = ((answers @ distance) * answers).sum(axis=1)
+        apart = apart // 2 if np.issubdtype(apart.dtype, np.integer) else apart / 2
     else:
         apart = (distance[patterns.own] * answers).sum(axis=1) * (patterns.own >= 0)
     return apart
@@ -119,7 +121,7 @@ class Cohen:
         expected, couples = self._chance(sums)
         return expected * sums[..., 1] - sums[..., 0] * couples, expected * sums[..., 1]
 
-    def chance(self, sums: Array) -> tuple[Any, Any]:
+    def chance(self, sums: Array, sizes: Array) -> tuple[Any, Any]:
         expected, couples = self._chance(sums)
         return couples * self.weights.span - expected, couples * self.weights.span
 
@@ -154,16 +156,23 @@ class Fleiss:
     def ratio(self, sums: Array, sizes: Array) -> tuple[Any, Any]:
         if self.form == "items":
             apart, shares = _means_by_size(sums, sizes, self.weights.levels)
-            expected = ((shares @ self.weights.distance) * shares).sum(axis=-1)
+            expected = self._spread(shares)
             return expected - apart, expected
         expected, couples = self._chance(sums)
         return expected * sums[..., 1] - sums[..., 0] * couples, expected * sums[..., 1]
 
-    def chance(self, sums: Array) -> tuple[Any, Any]:
+    def chance(self, sums: Array, sizes: Array) -> tuple[Any, Any]:
         if self.form == "items":
-            return np.nan, 1
+            expected = self._spread(_means_by_size(sums, sizes, self.weights.levels)[1])
+            return self.weights.span - expected, self.weights.span
         expected, couples = self._chance(sums)
         return couples * self.weights.span - expected, couples * self.weights.span
+
+    def _spread(self, shares: Array) -> Any:
+        """Mean distance of two answers drawn by ``shares``."""
+        if self.weights.swap is not None:
+            shares = (shares + shares[..., self.weights.swap]) / 2
+        return ((shares @ self.weights.distance) * shares).sum(axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +180,12 @@ class Alpha:
     """Krippendorff's alpha, missing ratings allowed (Krippendorff 2004, chapter 11).
 
     ``places`` (q,) are the levels' values, for interval and ratio; ordinal distances come from the answers themselves.
+    ``swap`` (q,), where two responses are shuffled, averages the answers that make up chance over their exchange.
     """
 
     metric: AlphaMetric
     places: Array
+    swap: Array | None = None
 
     def enters(self, patterns: Patterns) -> Array:
         return patterns.size >= 2
@@ -186,8 +197,10 @@ class Alpha:
             apart = answers[:, i] * answers[:, j]
         else:
             apart = (((answers @ self._distance()) * answers).sum(axis=1) / 2)[:, None]
-        of_size = (patterns.size[:, None] == sizes[None, :])[:, :, None] * apart[:, None, :]
-        return np.column_stack([answers, of_size.reshape(len(patterns), -1)])
+        unit = _unit(sizes)
+        share = np.where(patterns.size > 1, patterns.size - 1, 1)
+        each = unit // share if unit > 1 or not (sizes > 2).any() else 1 / share
+        return np.column_stack([answers, apart * each[:, None]])
 
     def _distance(self) -> Array:
         v = self.places.astype(np.float64)
@@ -203,10 +216,9 @@ class Alpha:
         sums = sums.astype(np.float64)
         listed = sums[..., :q]
         n = listed.sum(axis=-1)
-        apart = sums[..., q:].reshape(*sums.shape[:-1], len(sizes), -1)
-        weighted = sum(
-            (apart[..., k, :] / (size - 1) for k, size in enumerate(sizes) if size > 1), 0.0 * apart[..., 0, :]
-        )
+        weighted = sums[..., q:] / _unit(sizes)
+        if self.swap is not None:
+            listed = (listed + listed[..., self.swap]) / 2
         if self.metric == "ordinal":
             ranks = np.cumsum(listed, axis=-1) - listed / 2
             i, j = np.triu_indices(q, 1)
@@ -239,6 +251,8 @@ class ChanceByScale:
         q = self.weights.levels
         apart, shares = _means_by_size(sums, sizes, q)
         total = q * q - float(self.weights.distance.sum()) / self.weights.span
+        if self.weights.swap is not None:
+            shares = (shares + shares[..., self.weights.swap]) / 2
         if self.chance_model == "gwet":
             chance = total / (q * (q - 1)) * (shares * (1 - shares)).sum(axis=-1)
         else:
@@ -313,6 +327,12 @@ def value_of(numerator: Any, denominator: Any) -> float:
     if isinstance(numerator, int) and isinstance(denominator, int):
         return float(Fraction(numerator, denominator))
     return float(numerator) / float(denominator)
+
+
+def _unit(sizes: Array) -> int:
+    """A whole number that every item's answers but one divide, so that sums stay whole; 1 where it would be too large."""
+    unit = lcm(*(int(size) - 1 for size in sizes if size > 1))
+    return unit if unit < 2**20 else 1
 
 
 def _like(distance: Array, sums: Array) -> Array:

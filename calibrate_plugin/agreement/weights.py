@@ -58,8 +58,19 @@ def spaced(
     """Linear or quadratic weights of levels that lie at ``positions`` of a scale from ``ends[0]`` to ``ends[1]``."""
     low = positions[0] if ends[0] is None else ends[0]
     high = positions[-1] if ends[1] is None else ends[1]
-    unit = lcm(*(p.denominator for p in (*positions, low, high)))
-    places = np.array([int(p * unit) for p in positions], dtype=np.int64)
-    apart = np.abs(places[:, None] - places[None, :])
-    span = int((high - low) * unit)
-    return Weights(apart, span, name) if name == "linear" else Weights(apart**2, span**2, name)
+    places, unit = whole([p - low for p in (*positions, high)])
+    apart = np.abs(places[:-1, None] - places[None, :-1])
+    span = (high - low) * unit
+    assert span.denominator == 1
+    if name == "linear":
+        return Weights(apart, int(span), name)
+    return Weights(apart**2 if span < 2**20 else apart.astype(np.float64) ** 2, int(span) ** 2, name)
+
+
+def whole(values: Sequence[Fraction]) -> tuple[Array, int]:
+    """``values`` as whole numbers of one ``1 / unit``, and that unit; as floats where whole ones would be too large to be
+    multiplied and summed."""
+    unit = lcm(*(v.denominator for v in values))
+    scaled = [int(v * unit) for v in values]
+    fits = max(map(abs, scaled), default=0) < 2**40
+    return np.array(scaled, dtype=np.int64 if fits else np.float64), unit
