@@ -1,0 +1,164 @@
+"""How the labelled items were chosen, and numbers that are weighted back to where they were chosen from.
+
+A sample drawn by the judge's label keeps what the labels mean (gold given the judge) and bends everything else: accuracy,
+kappa, true positive rate. Weighting each item by one over its inclusion probability straightens it (Horvitz and Thompson
+1952), and the interval resamples items inside their strata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling
+from calibrate_plugin.agreement.statistics import Statistic, pairs_of
+from calibrate_plugin.calibration.resampling import draws, ends_of_draws, pseudo_answers, quotient
+from calibrate_plugin.model import Interval, IntervalReason, Measure, Reason
+from calibrate_plugin.ratings.counting import Patterns
+
+Array = NDArray[Any]
+DesignKind = Literal["unknown", "random", "by_judge", "by_gold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How the items of a panel were chosen for labelling.
+
+    ``random``: all alike. ``by_judge``: in strata of a judge's label. ``by_gold``: so many of each human label (balanced
+    gold). ``stratum`` (N,) is each item's stratum, -1 for an item that was not chosen, and ``probability`` (N,) its
+    inclusion probability (0 to 1); both None where they are not recorded. ``judge`` names the judge whose labels made the
+    strata.
+    """
+
+    kind: DesignKind = "unknown"
+    stratum: Array | None = None
+    probability: Array | None = None
+    judge: str | None = None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether items stand for unequally many others and it is known for how many."""
+        return self.kind not in ("unknown", "random") and self.probability is not None
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether items were chosen by their labels and it is not known with what probability."""
+        return self.kind not in ("unknown", "random") and self.probability is None
+
+    def of_items(self, at: Array) -> tuple[Array, Array]:
+        """Stratum and weight of the items ``at`` (indices or a mask); one stratum of equal weights where none is recorded."""
+        n = int(at.sum()) if at.dtype == bool else len(at)
+        if not self.weighted:
+            return np.zeros(n, dtype=np.int64), np.ones(n)
+        assert self.probability is not None
+        probability = self.probability[at]
+        if (probability <= 0).any():
+            raise ValueError("an item that was labelled has the inclusion probability 0; it must have been possible to choose it")
+        stratum = np.zeros(n, dtype=np.int64) if self.stratum is None else self.stratum[at].astype(np.int64)
+        return stratum, 1 / probability
+
+    def chosen(self, n: int) -> Array:
+        """(n,) which items belong to the sample."""
+        return np.ones(n, dtype=bool) if not self.weighted or self.stratum is None else self.stratum >= 0
+
+
+RANDOM = Design("random")
+UNKNOWN = Design()
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """The counted patterns of one stratum, and how many items of the population each of its items stands for."""
+
+    patterns: Patterns
+    weight: float
+
+
+def weighted_estimate(
+    strata: Sequence[Stratum],
+    statistics: Mapping[str, Statistic],
+    reasons: Mapping[str, Reason | None],
+    resampling: Resampling,
+) -> dict[str, Measure]:
+    """Each of ``statistics`` with every item weighted, its interval from items resampled inside their strata.
+
+    ``statistics`` must be ratios that do not change when all weights are multiplied by one number.
+
+    >>> from calibrate_plugin.agreement.statistics import Cohen
+    >>> from calibrate_plugin.agreement.weights import Weights
+    >>> from calibrate_plugin.ratings.counting import of_pair
+    >>> alike = Weights(1 - np.eye(2, dtype=np.int64), 1, "identity")
+    >>> flagged, passed = np.array([[40, 10], [0, 0]]), np.array([[0, 0], [2, 48]])
+    >>> found = weighted_estimate(
+    ...     [Stratum(of_pair(flagged), 1), Stratum(of_pair(passed), 19)], {"kappa": Cohen(alike)}, {"kappa": None},
+    ...     Resampling(method="none"))
+    >>> round(found["kappa"].value, 3)
+    0.601
+    """
+    found: dict[str, Measure] = {}
+    for name, statistic in statistics.items():
+        parts = [Stratum(s.patterns.where(statistic.enters(s.patterns)), s.weight) for s in strata]
+        parts = [s for s in parts if len(s.patterns)]
+        n_items = sum(int(s.patterns.items.sum()) for s in parts)
+        n_pairs = sum(int((pairs_of(s.patterns) * s.patterns.items).sum()) for s in parts)
+        reason: Reason | None = reasons[name] or (None if parts else "nothing_to_compare")
+        if reason is not None:
+            found[name] = Measure(None, reason, n_items, n_pairs)
+            continue
+        value, interval, why = _weighted(parts, statistic, n_items, resampling)
+        found[name] = Measure(
+            value, None if value is not None else "nothing_to_compare", n_items, n_pairs, interval, why, {"weighted": True}
+        )
+    return found
+
+
+def _weighted(
+    strata: Sequence[Stratum], statistic: Statistic, n: int, resampling: Resampling
+) -> tuple[float | None, Interval | None, IntervalReason | None]:
+    pair = 1 if strata[0].patterns.own is not None else 2
+    sizes = np.unique(np.concatenate([[pair], *(s.patterns.size for s in strata)]))
+    features = np.concatenate([statistic.features(s.patterns, sizes).astype(np.float64) for s in strata])
+    items = np.concatenate([s.patterns.items for s in strata])
+    stratum = np.repeat(np.arange(len(strata)), [len(s.patterns) for s in strata])
+    # Only the ratio of weights matters; as shares of n they keep statistics that look at n itself in their place.
+    weight = np.array([s.weight for s in strata])
+    weight = weight * n / (weight * np.bincount(stratum, weights=items)).sum()
+    value = float(quotient(*statistic.ratio((items * weight[stratum]) @ features, sizes)))
+    if not np.isfinite(value):
+        return None, None, None
+    if resampling.method == "none":
+        return value, None, "not_asked"
+    if n < FEWEST_ITEMS:
+        return value, None, "too_few_items"
+    rng = resampling.generator()
+    pseudo = 3.0 if resampling.method == "item-bootstrap+3" else 0.0
+    replicates = []
+    for real, extra in draws(items, stratum, rng, resampling.resamples, pseudo):
+        sums = (real * weight[stratum]) @ features
+        for h, part in enumerate(strata):
+            owner = np.repeat(np.arange(len(extra)), extra[:, h])
+            if len(owner):
+                made = _pseudo_patterns(part.patterns, len(owner), rng)
+                np.add.at(sums, owner, weight[h] * statistic.features(made, sizes))
+        replicates.append(quotient(*statistic.ratio(sums, sizes)))
+    return value, *ends_of_draws(np.concatenate(replicates), n, resampling)
+
+
+def _pseudo_patterns(patterns: Patterns, count: int, rng: np.random.Generator) -> Patterns:
+    given = patterns.items @ patterns.answers
+    if patterns.own is not None:
+        given = given + np.bincount(
+            patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels
+        )
+    first, second = pseudo_answers(given, int(patterns.items.sum()), (count, 2), rng).T
+    unit, ones = np.eye(patterns.levels, dtype=np.int64), np.ones(count, dtype=np.int64)
+    if patterns.own is None:
+        return Patterns(unit[first] + unit[second], ones)
+    return Patterns(unit[second], ones, first)
+
+
+__all__ = ["RANDOM", "UNKNOWN", "Design", "DesignKind", "Stratum", "weighted_estimate"]
