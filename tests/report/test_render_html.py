@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from fractions import Fraction
@@ -388,9 +387,7 @@ def test_the_same_report_gives_the_same_bytes():
 
 def test_fifty_raters_twenty_categories_and_thirty_dimensions_stay_under_seven_megabytes():
     made = many(50, 20, 30)
-    start = time.process_time()
     text = html.render(made)
-    assert time.process_time() - start < 60  # 7 seconds where nothing else runs
     assert len(text.encode()) < 7_000_000
     assert text.count("matrix dense") == 30
     assert text.count("<svg") == 61
