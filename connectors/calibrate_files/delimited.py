@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from calibrate_files.table import BROKEN, Naming, Table, assembled
+from calibrate_files.table import BROKEN, Naming, Table, assembled, joined
 from calibrate_files.text import LONGEST_LINE, read_text
 from calibrate_plugin.connector import ConnectorError
 
@@ -35,22 +35,17 @@ def read_delimited(path: Path, naming: Naming) -> Table:
     columns = [a if a is not None else f"unnamed {i}" for i, a in enumerate(assigned)]
     body = data[start:].rstrip(b"\r\n")
     del data
-    found = _regular(body, columns, delimiter, first)
-    if found is not None:
-        pieces, lines, faults = [found[0]], found[1], 0
-    else:
-        pieces, lines, faults = _irregular(body.decode(), columns, delimiter, name, first)
-    del body
-    kept = [pl.col(c) for c, a in zip(columns, assigned, strict=True) if a not in (None, "value")]
-    if "value" in columns:
-        kept.append(quoted(pl.col("value")).alias("value"))
-    return assembled(
-        name,
-        [p.select(*kept, *([BROKEN] if BROKEN in p.columns else [])) for p in pieces],
-        first,
-        lines,
-        faults,
+    pieces, lines = _regular(body, columns, delimiter, first) or _irregular(
+        body.decode(), columns, delimiter, name, first
     )
+    del body
+    named = {c for c, a in zip(columns, assigned, strict=True) if a is not None} | {BROKEN}
+    cells = (values for values in joined(pieces) if values.name in named)
+    return assembled(name, (_json(v) if v.name == "value" else v for v in cells), first, lines)
+
+
+def _json(values: pl.Series) -> pl.Series:
+    return pl.DataFrame({"value": values}).select(quoted(pl.col("value")).alias("value")).to_series()
 
 
 def quoted(text: pl.Expr) -> pl.Expr:
@@ -81,7 +76,7 @@ def _header(data: bytes, naming: Naming, name: str) -> tuple[str, list[str], int
 
 def _regular(
     body: bytes, columns: list[str], delimiter: str, first: int
-) -> tuple[pl.DataFrame, pl.Series | None] | None:
+) -> tuple[list[pl.DataFrame], pl.Series | None] | None:
     """The rows by polars' parser and the lines of each if they are not one after the other; None where the text is not
     perfectly regular, for polars drops or bends what is not."""
     if len(columns) < 2 or not body or body.startswith(codecs.BOM_UTF8):
@@ -106,12 +101,12 @@ def _regular(
         return None
     newlines = _count(view, ord("\n"))
     if newlines == frame.height - 1:
-        return frame, None
+        return [frame], None
     ends = _places(view, ord("\n"))
     outside = np.flatnonzero(np.searchsorted(quotes, ends) % 2 == 0)
     if len(outside) != frame.height - 1:
         return None
-    return frame, pl.Series("line", np.concatenate([[first], first + 1 + outside]), dtype=pl.Int64)
+    return [frame], pl.Series("line", np.concatenate([[first], first + 1 + outside]), dtype=pl.Int64)
 
 
 def _places(view: Bytes, byte: int) -> Places:
@@ -148,12 +143,11 @@ def _well_quoted(view: Bytes, quotes: Places, delimiter: str) -> bool:
 
 def _irregular(
     text: str, columns: list[str], delimiter: str, name: str, first: int
-) -> tuple[list[pl.DataFrame], pl.Series, int]:
-    """The rows one by one, their lines, and how many of them are broken."""
+) -> tuple[list[pl.DataFrame], pl.Series | None]:
+    """The rows, read one by one, and their lines."""
     n = len(columns)
     pieces: list[pl.DataFrame] = []
     lines: list[int] = []
-    faults = 0
     rows: list[list[str | None]] = []
     broken: dict[int, str] = {}
 
@@ -172,14 +166,13 @@ def _irregular(
         lines.append(line)
         if len(cells) != n:
             broken[len(rows)] = f"the row has {len(cells)} cells and the header has {n}"
-            faults += 1
             cells = [None] * n
         rows.append(cells)
         if len(rows) == ROWS:
             close()
     if rows:
         close()
-    return pieces, pl.Series("line", lines, dtype=pl.Int64), faults
+    return pieces, pl.Series("line", lines, dtype=pl.Int64)
 
 
 def _records(text: str, delimiter: str, name: str, line: int) -> Iterator[tuple[int, list[str | None], int]]:

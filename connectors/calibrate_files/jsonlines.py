@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from calibrate_files.table import BROKEN, IDENTITIES, Naming, Table, assembled
+from calibrate_files.table import BROKEN, IDENTITIES, Naming, Table, assembled, joined
 from calibrate_files.text import read_text
 from calibrate_plugin.connector import ConnectorError
 
@@ -35,54 +35,48 @@ def read_json_lines(path: Path, naming: Naming) -> Table:
         raise ConnectorError(f"{name}:1: the file holds one JSON array; write one object a line, e.g. jq -c '.[]'")
     columns: dict[str, str | None] = {}
     pieces: list[pl.DataFrame] = []
-    numbers: list[int] = []
-    faults = 0
+    lines: list[int] = []
     objects: list[dict[str, Any]] = []
     broken: dict[int, str] = {}
-
-    def close() -> None:
-        nonlocal faults
-        pieces.append(_piece(objects, columns, broken))
-        faults += len(broken)
-        objects.clear()
-        broken.clear()
-
-    ended = data.endswith(b"\n")
-    last = 0
     for number, line in enumerate(io.BytesIO(data), 1):
         if line.isspace():
             continue
-        numbers.append(number)
-        last = len(objects)
+        lines.append(number)
         try:
-            found = _decode(line.decode())
-        except json.JSONDecodeError as error:
-            broken[len(objects)] = f"the line is not JSON: {error.msg} at character {error.pos + 1}"
-        except (ValueError, RecursionError) as error:
-            broken[len(objects)] = f"the line is not JSON that can be read: {error}"
-        else:
-            if not isinstance(found, dict):
-                broken[len(objects)] = f"the line is a JSON {_name(found)}, not an object"
-            else:
-                if not columns.keys() >= found.keys():
-                    columns |= dict.fromkeys(found)
-                    assigned = naming.assign([_whole(key) for key in columns], f"{name}:{number}")
-                    columns = dict(zip(columns, assigned, strict=True))
-                objects.append(found)
-                if len(objects) == ROWS:
-                    close()
-                continue
-        objects.append({})
-    if last in broken and not ended:
-        broken[last] += "; it is the last one and does not end, so the file may be cut off"
+            found = _object(line.decode())
+        except _Unfit as error:
+            cut = "" if line.endswith(b"\n") else "; the last line does not end, so the file may be cut off"
+            broken[len(objects)] = f"the line {error}{cut}"
+            found = {}
+        if not columns.keys() >= found.keys():
+            columns |= dict.fromkeys(found)
+            assigned = naming.assign([_whole(key) for key in columns], f"{name}:{number}")
+            columns = dict(zip(columns, assigned, strict=True))
+        objects.append(found)
+        if len(objects) == ROWS:
+            pieces.append(_piece(objects, columns, broken))
+            objects, broken = [], {}
     if objects:
-        close()
-    if faults == len(numbers):
-        raise ConnectorError(f"{name}:{numbers[0]}: {pieces[0][BROKEN][0]}; no other line can be read either")
+        pieces.append(_piece(objects, columns, broken))
     del data
-    naming.demand(list(columns), list(columns.values()), name)
-    whole = numbers[-1] == len(numbers)
-    return assembled(name, pieces, 1, None if whole else pl.Series("line", numbers, dtype=pl.Int64), faults)
+    if columns:
+        naming.demand(list(columns), list(columns.values()), name)
+    unbroken = lines[-1] == len(lines)
+    return assembled(name, joined(pieces), 1, None if unbroken else pl.Series("line", lines, dtype=pl.Int64))
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        found = _decode(line)
+    except json.JSONDecodeError as error:
+        raise _Unfit(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
+    except (ValueError, RecursionError) as error:
+        raise _Unfit(f"is not JSON that can be read: {error}") from None
+    if not isinstance(found, dict) or not found:
+        raise _Unfit(
+            f"is {'an empty object' if found == {} else 'a JSON ' + _name(found)}; it must be an object with keys"
+        )
+    return found
 
 
 def _piece(objects: list[dict[str, Any]], columns: dict[str, str | None], broken: dict[int, str]) -> pl.DataFrame:

@@ -33,23 +33,22 @@ def read_parquet(path: Path, naming: Naming) -> Table:
         schema = scan.collect_schema()
         assigned = naming.assign(schema.names(), name)
         naming.demand(schema.names(), assigned, name)
-        found = scan.select(
-            _text(header, dtype, column, name).alias(column)
+        columns = (
+            scan.select(_text(header, dtype, column, name).alias(column)).collect().to_series()
             for (header, dtype), column in zip(schema.items(), assigned, strict=True)
             if column is not None
         )
-        pieces = [found.collect()]
+        return assembled(name, columns, 1)
     except pl.exceptions.PolarsError as error:
         raise ConnectorError(f"{name}: the Parquet file cannot be read: {error}") from None
     except pl.exceptions.PanicException as error:
         raise ConnectorError(f"{name}: the Parquet file is damaged: {error}") from None
-    return assembled(name, pieces, 1, None, 0)
 
 
 def _text(header: str, dtype: pl.DataType, column: str, name: str) -> pl.Expr:
     values = pl.col(header)
     if dtype == pl.Null:
-        return pl.lit(None, dtype=pl.String)
+        return values.cast(pl.String)
     if column == "value":
         return _json(values, dtype)
     if column == "at":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -146,37 +146,36 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 30} more" if len(names) > 30 else shown
 
 
-def assembled(name: str, pieces: list[pl.DataFrame], first: int, lines: pl.Series | None, faults: int) -> Table:
-    """A Table of ``pieces``, which are used up; a file without rows, or with ``faults`` in all of them, is an error."""
-    height = sum(piece.height for piece in pieces)
-    if height == 0:
-        raise ConnectorError(f"{name}: there are columns but no rows")
-    if faults == height:
-        where = lines[0] if lines is not None else first
-        raise ConnectorError(f"{name}:{where}: {pieces[0][BROKEN][0]}; no other row can be read either")
-    return Table(name, _compact(pieces), first, lines)
-
-
-def _compact(pieces: list[pl.DataFrame]) -> pl.DataFrame:
-    """One frame, each column in one piece, and a column that says the same in every row as one value.
-
-    Columns are taken over one by one: polars would copy all of them at once as soon as their pieces differ in length.
-    """
-    frame = pl.concat(pieces, how="diagonal")
-    pieces.clear()
-    names, height = frame.columns, frame.height
-    columns = frame.get_columns()[::-1]
-    del frame
-    made: list[pl.Series] = []
+def assembled(name: str, columns: Iterable[pl.Series], first: int, lines: pl.Series | None = None) -> Table:
+    """A Table of ``columns``, which come one after the other, so that little is held twice: each is put into one piece,
+    and one that says the same in every row into one value. A file without rows, or without one that can be read, is an
+    error."""
+    names: list[str] = []
+    whole: list[pl.Series] = []
     same: dict[str, pl.Expr] = {}
-    while columns:  # the item stays a full column, which gives the frame its height
-        values = columns.pop()
-        if values.name == "item":
-            made.append(values.rechunk())
-        elif values.null_count() == height:
+    for values in columns:
+        if not len(values):
+            raise ConnectorError(f"{name}: there are columns but no rows")
+        names.append(values.name)
+        if values.name == BROKEN and not values.null_count():
+            where = first if lines is None else lines[0]
+            raise ConnectorError(f"{name}:{where}: {values[0]}; no other row can be read either")
+        if values.name == "item":  # stays a full column, which gives the frame its height
+            whole.append(values.rechunk())
+        elif values.null_count() == len(values):
             same[values.name] = pl.lit(None, dtype=values.dtype)
         elif values.dtype == pl.String and not values.null_count() and (values == values[0]).all():
             same[values.name] = pl.lit(values[0], dtype=pl.String)
         else:
-            made.append(values.rechunk())
-    return pl.DataFrame(made).with_columns(**same).select(names)
+            whole.append(values.rechunk())
+    return Table(name, pl.DataFrame(whole).with_columns(**same).select(names), first, lines)
+
+
+def joined(pieces: list[pl.DataFrame]) -> Iterator[pl.Series]:
+    """The columns of ``pieces`` one below the other, one by one; the pieces are used up."""
+    frame = pl.concat(pieces, how="diagonal") if pieces else pl.DataFrame({"item": []}, schema={"item": pl.String})
+    pieces.clear()
+    columns = frame.get_columns()[::-1]
+    del frame
+    while columns:
+        yield columns.pop()
