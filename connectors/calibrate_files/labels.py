@@ -26,6 +26,7 @@ BLIND_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False
 BLANK_IS_NULL = ("field", "rater", "version", "job", "run", "reason", "sample", "order", "execution", "link", "record")
 #: What keeps a label's record its own when rows are added or removed around it.
 KEY = ("item", "field", "rater", "version", "job", "run", "sample", "order", "execution")
+INFORMING = ("reason", "link")
 NUL = "\0"
 ROW = "row"  # number of a row of the file, from 0
 SAID = "said"  # the kind in the file's own words
@@ -75,19 +76,14 @@ def _in_our_words(rows: pl.DataFrame) -> pl.DataFrame:
     """Blank is null where it means the same, kinds are ours, and NUL, the one character that databases refuse, is
     replaced in what only informs."""
     blank = [c for c in BLANK_IS_NULL if c in rows.columns]
-    informing = [c for c in rows.columns if c in ("reason", "link")]
+    informing = [c for c in blank if c in INFORMING]
     found = rows.select(
         *((pl.col(c) == "").any().alias(f"blank {c}") for c in blank),
         *(pl.col(c).str.contains(NUL, literal=True).any().alias(f"nul {c}") for c in informing),
         (pl.col("value") == '""').any().alias("no answer"),
     ).row(0, named=True)
-    changed = [
-        pl.col(c).str.replace_all(NUL, "\ufffd", literal=True).replace("", None)
-        if c in informing
-        else pl.col(c).replace("", None)
-        for c in {*blank, *informing}
-        if found.get(f"blank {c}") or found.get(f"nul {c}")
-    ]
+    changed = [pl.col(c).replace("", None) for c in blank if found[f"blank {c}"] and not found.get(f"nul {c}")]
+    changed += [_without_nul(pl.col(c)).replace("", None) for c in informing if found[f"nul {c}"]]
     if found["no answer"]:
         changed.append(pl.col("value").replace('""', None))
     kinds = {word: _kind(word) for word in rows["kind"].unique().drop_nulls()}
@@ -95,6 +91,10 @@ def _in_our_words(rows: pl.DataFrame) -> pl.DataFrame:
         ours = pl.Series(list(kinds.values()), dtype=pl.String)
         changed.append(pl.col("kind").replace_strict(list(kinds), ours, default=None, return_dtype=pl.String))
     return rows.with_columns(pl.col("kind").alias(SAID)).with_columns(changed)
+
+
+def _without_nul(text: pl.Expr) -> pl.Expr:
+    return text.str.replace_all(NUL, "\ufffd", literal=True)
 
 
 def _kind(word: str) -> str | None:
@@ -193,7 +193,10 @@ def _timed(rows: pl.DataFrame, table: Table, wanted: Wanted) -> tuple[pl.DataFra
             f"{_where(table, row)}: this row has no time (at) and others have one, so the latest answer cannot be told; "
             "date every row, or none"
         )
-    message = pl.format("the time is {}, which is not one in ISO 8601, e.g. 2026-10-01T09:30:00Z", pl.col("said at"))
+    skipped = f", or one that the clocks of {wanted.timezone} passed over" if wanted.timezone else ""
+    message = pl.format(
+        "the time is {}, which is none in ISO 8601, e.g. 2026-10-01T09:30:00Z{}", "said at", pl.lit(skipped)
+    )
     rows = rows.with_columns(pl.lit(given).cast(pl.String).alias("said at"), pl.lit(at).alias("at"))
     rows, aside = _parted(rows, table, [("unreadable", pl.col("at").is_null(), message)])
     if wanted.since is not None:
@@ -304,9 +307,7 @@ def _items(rows: pl.DataFrame, table: Table, facts: Table | None) -> tuple[pl.Da
         else:
             first = _first_rows(said)
         one = said.filter(first == pl.int_range(said.height, eager=True))
-        found.append(
-            one.select("item", pl.lit(fact).alias("fact"), pl.col("value").str.replace_all(NUL, "\ufffd", literal=True))
-        )
+        found.append(one.select("item", pl.lit(fact).alias("fact"), _without_nul(pl.col("value"))))
         other = said.filter(said["value"] != said["value"].gather(first))
         if other.height:
             note = {
