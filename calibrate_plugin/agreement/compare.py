@@ -34,14 +34,7 @@ from calibrate_plugin.agreement.statistics import (
 )
 from calibrate_plugin.agreement.weights import weights_of, whole
 from calibrate_plugin.model import Counts, Measure, Reason, Scale
-from calibrate_plugin.ratings.counting import (
-    ItemTable,
-    Patterns,
-    item_table,
-    of_pair,
-    rater_pairs,
-    shares_items,
-)
+from calibrate_plugin.ratings.counting import Patterns, item_table, of_pair
 
 Array = NDArray[Any]
 ABSENT = Measure(None, "not_applicable", 0, 0)
@@ -115,27 +108,52 @@ def compare(
     """``answers``: columns item (code), rater, level, number; one row per rater and item."""
     if scale.levels is None:
         return Measured(scale, answers, tuple(annotators), tuple(evaluators), resampling)
-    table = item_table(answers, scale.levels, annotators, evaluators)
-    return Counted(scale, table, answers, resampling)
+    return Counted(scale, item_table(answers, scale.levels, annotators, evaluators), resampling)
+
+
+class CountedTable(Protocol):
+    """What the numbers over levels are made from: tables of counted patterns, be they of items or added up."""
+
+    @property
+    def levels(self) -> int: ...
+
+    @property
+    def annotators(self) -> tuple[int, ...]: ...
+
+    @property
+    def evaluators(self) -> tuple[int, ...]: ...
+
+    def annotated(self) -> Patterns: ...
+
+    def against(self, rater: int) -> Patterns: ...
+
+    def pairs(self) -> Mapping[tuple[int, int], Array]: ...
+
+    def sharing(self) -> tuple[int, ...]: ...
+
+    def together(self, judges: Sequence[int]) -> Patterns: ...
+
+    def spread(self, rater: int) -> tuple[int, ...]: ...
+
+    def differing(self, places: Array, judges: Sequence[int]) -> tuple[Array, Array, Array]: ...
 
 
 class Counted:
     """Answers on a scale with levels, by counted patterns."""
 
-    def __init__(self, scale: Scale, table: ItemTable, answers: pl.DataFrame, resampling: Resampling) -> None:
+    def __init__(self, scale: Scale, table: CountedTable, resampling: Resampling) -> None:
         self.scale = scale
         self.table = table
-        self.answers = answers
         self.resampling = resampling
         self.weights = weights_of(scale)
         self.places, self.unit = whole(scale.positions)
 
     @cached_property
-    def _pairs(self) -> dict[tuple[int, int], Array]:
-        return rater_pairs(self.table, [*self.table.annotators, *self.table.evaluators])
+    def _pairs(self) -> Mapping[tuple[int, int], Array]:
+        return self.table.pairs()
 
     def counted(self) -> tuple[int, ...]:
-        return shares_items(self.table)
+        return self.table.sharing()
 
     def human_score(self) -> Measure:
         return self._score(self.table.annotated(), False, "human score")
@@ -204,18 +222,14 @@ class Counted:
         return found["agreement"], found["kappa"], self._counts(cells, rows, columns)
 
     def all_raters(self, judges: Sequence[int]) -> tuple[Measure, Measure]:
-        raters = [*self.table.annotators, *judges]
-        patterns = item_table(
-            self.answers.filter(pl.col("rater").is_in(raters)), self.table.levels, raters, ()
-        ).annotated()
+        patterns = self.table.together(judges)
         kind = {"kind": "fleiss", "form": "pairs"}
         kappa = self._between(patterns, Fleiss(self.weights), kind, "all raters", brief=True)["kappa"]
         metric = main_metric(self.scale)
         return kappa, self._alphas(patterns, "all raters", (metric,))[metric]
 
     def distribution(self, rater: int) -> tuple[int, ...]:
-        own = self.table.own[rater]
-        return tuple(np.bincount(own[own >= 0], minlength=self.table.levels).tolist())
+        return self.table.spread(rater)
 
     def differing(self, judges: Sequence[int]) -> tuple[Array, Array, Array]:
         places = self.places if self.scale.ordered else np.arange(self.table.levels)

@@ -56,15 +56,21 @@ class Patterns:
             own = np.concatenate([self.own, other.own])
         return canonical(np.concatenate([self.answers, other.answers]), np.concatenate([self.items, other.items]), own)
 
+    def __sub__(self, other: Patterns) -> Patterns:
+        """The table without the items of ``other``, all of which it must count. Raises ValueError where it does not."""
+        return self + Patterns(other.answers, -other.items, other.own)
+
 
 def canonical(answers: Array, items: Array, own: Array | None = None) -> Patterns:
-    """Patterns with equal ones merged, empty ones dropped, in canonical order."""
+    """Patterns with equal ones merged, empty ones dropped, in canonical order. Raises ValueError for fewer than no items."""
     keys = answers if own is None else np.column_stack([own, answers])
     if not len(keys):
         return Patterns(answers.astype(np.int64), items.astype(np.int64), own)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
     counts: Array = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(counts, inverse.reshape(-1), items)
+    if (counts < 0).any():
+        raise ValueError("a table cannot lose items that it does not count")
     distinct, counts = distinct[counts > 0], counts[counts > 0]
     return Patterns(distinct if own is None else distinct[:, 1:], counts, None if own is None else distinct[:, 0])
 
@@ -124,6 +130,24 @@ class ItemTable:
             )
         return self._count(chosen, lanes, own)
 
+    def pairs(self) -> dict[tuple[int, int], Array]:
+        """For each two raters with a common item the (q, q) table of counts, first rater in rows."""
+        return rater_pairs(self, [*self.annotators, *self.evaluators])
+
+    def sharing(self) -> tuple[int, ...]:
+        """The annotators at least one of whose items another annotator also answered: those that count."""
+        return shares_items(self)
+
+    def together(self, judges: Sequence[int]) -> Patterns:
+        """The answers of annotators and ``judges`` alike, on items with at least one."""
+        raters = [*self.annotators, *judges]
+        return _packed(self.levels, {r: self.own[r] for r in raters}, raters, (), self.n).annotated()
+
+    def spread(self, rater: int) -> tuple[int, ...]:
+        """(q,) how often a rater gave each level."""
+        own = self.own[rater]
+        return tuple(np.bincount(own[own >= 0], minlength=self.levels).tolist())
+
     def differing(self, places: Array, judges: Sequence[int]) -> tuple[Array, Array, Array]:
         """(N,) whether two annotators differ; (N,) whether one of ``judges`` differs from an annotator; (N,) the
         distance of the worst such pair, in units of ``places`` (q,), the levels' whole-number places."""
@@ -176,6 +200,12 @@ def item_table(counted: pl.DataFrame, levels: int, annotators: Sequence[int], ev
         column = np.full(n, -1, dtype=dtype)
         column[item[at]] = level[at]
         own[r] = column
+    return _packed(levels, own, annotators, evaluators, n)
+
+
+def _packed(
+    levels: int, own: Mapping[int, Array], annotators: Sequence[int], evaluators: Sequence[int], n: int
+) -> ItemTable:
     bits = max(1, len(annotators).bit_length())
     per_lane = 63 // bits
     lanes = np.zeros((n, max(1, -(-levels // per_lane))), dtype=np.int64)
