@@ -1,0 +1,1 @@
+"""Webhooks in; the live page and the API out."""
