@@ -40,6 +40,8 @@ Array = NDArray[Any]
 ABSENT = Measure(None, "not_applicable", 0, 0)
 #: Ratings without a step are shown in this many equal parts of their scale, and only shown so.
 BINS = 10
+#: With more pairs of annotators times levels than this, what is told of single ones and pairs is resampled less.
+MOST_PAIRWISE = 12_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,13 @@ class Counted:
         self.resampling = resampling
         self.weights = weights_of(scale)
         self.places, self.unit = whole(scale.positions)
+        self.thrifty = resampling
+        if len(table.annotators) ** 2 * (10 + table.levels) > MOST_PAIRWISE:
+            self.thrifty = replace(
+                resampling,
+                resamples=min(resampling.resamples, 1_000),
+                most_patterns=min(100, max(20, 5_000 // (10 + table.levels))),
+            )
 
     @cached_property
     def _pairs(self) -> Mapping[tuple[int, int], Array]:
@@ -156,26 +165,26 @@ class Counted:
         return self.table.sharing()
 
     def human_score(self) -> Measure:
-        return self._score(self.table.annotated(), False, "human score")
+        return self._score(self.table.annotated(), False, self.resampling.about("human score"))
 
     def among_annotators(self) -> Together:
         counted = self.counted()
         everyone = self.table.annotated()
         if len(counted) == 2:
             pair = of_pair(self._pairs[counted[0], counted[1]])
-            agreement = self._between(pair, Cohen(self.weights), {"kind": "cohen"}, "annotators")
+            about = self.resampling.about("annotators")
+            agreement = self._between(pair, Cohen(self.weights), {"kind": "cohen"}, about)
         else:
             kind = {"kind": "fleiss", "form": "pairs"} if len(counted) > 2 else {"kind": None}
-            agreement = self._between(everyone, Fleiss(self.weights), kind, "annotators")
+            agreement = self._between(everyone, Fleiss(self.weights), kind, self.resampling.about("annotators"))
         alphas = self._alphas(everyone, "annotators")
         reason = reason_of(everyone, chance_corrected=True, constant_is_defined=True)
-        about = {"weights": self.weights.name, "form": "items", "kind": self._ac_name}
         ac = estimate(
             everyone,
             {"ac": ChanceByScale(self.weights, "gwet")},
             {"ac": reason},
             self.resampling.about("annotators", "ac"),
-            {"ac": about},
+            {"ac": {"weights": self.weights.name, "form": "items", "kind": self._ac_name}},
         )["ac"]
         # Items with one answer have a part in chance, and none in agreement: they are not what an interval can stand on.
         paired = int(everyone.items[everyone.size > 1].sum())
@@ -196,14 +205,15 @@ class Counted:
     def beside(self, rater: int, rows: str, columns: str) -> Beside:
         patterns = self.table.against(rater)
         shared = patterns.where(patterns.size > 0)
-        found = self._between(patterns, Cohen(self.weights), {"kind": "cohen"}, "beside", rows)
+        draws = self.thrifty if rater in self.table.annotators else self.resampling
+        found = self._between(patterns, Cohen(self.weights), {"kind": "cohen"}, draws.about("beside", rows))
         assert shared.own is not None
         cells = np.zeros((self.table.levels, self.table.levels), dtype=np.int64)
         np.add.at(cells, shared.own, shared.answers * shared.items[:, None])
         return Beside(
-            self._score(patterns, True, "score", rows),
-            self._score(shared, True, "shared", rows),
-            self._score(Patterns(shared.answers, shared.items), False, "theirs", rows),
+            self._score(patterns, True, draws.about("score", rows)),
+            self._score(shared, True, draws.about("shared", rows)),
+            self._score(Patterns(shared.answers, shared.items), False, draws.about("theirs", rows)),
             found["agreement"],
             found["kappa"],
             found["pabak"],
@@ -218,13 +228,15 @@ class Counted:
             cells = self._pairs[b, a].T
         if cells is None:
             return None
-        found = self._between(of_pair(cells), Cohen(self.weights), {"kind": "cohen"}, "pair", rows, columns, brief=True)
+        draws = self.thrifty.about("pair", rows, columns)
+        found = self._between(of_pair(cells), Cohen(self.weights), {"kind": "cohen"}, draws, brief=True)
         return found["agreement"], found["kappa"], self._counts(cells, rows, columns)
 
     def all_raters(self, judges: Sequence[int]) -> tuple[Measure, Measure]:
         patterns = self.table.together(judges)
         kind = {"kind": "fleiss", "form": "pairs"}
-        kappa = self._between(patterns, Fleiss(self.weights), kind, "all raters", brief=True)["kappa"]
+        draws = self.resampling.about("all raters")
+        kappa = self._between(patterns, Fleiss(self.weights), kind, draws, brief=True)["kappa"]
         metric = main_metric(self.scale)
         return kappa, self._alphas(patterns, "all raters", (metric,))[metric]
 
@@ -252,7 +264,7 @@ class Counted:
     def _ac_name(self) -> str:
         return "AC1" if self.weights.name == "identity" else "AC2"
 
-    def _score(self, patterns: Patterns, own: bool, *subject: str) -> Measure:
+    def _score(self, patterns: Patterns, own: bool, resampling: Resampling) -> Measure:
         if self.scale.kind not in ("binary", "rating"):
             n = int(patterns.items.sum())
             return Measure(None, "not_applicable" if n else "no_labels", n, None)
@@ -265,13 +277,9 @@ class Counted:
             return Measure(None, "no_labels", 0, None, details={"n_labels": 0})
         labels = n_items if own else int((entering.items * entering.size).sum())
         single = binary and labels == n_items
-        method = (
-            replace(self.resampling, method="none") if single and self.resampling.method != "none" else self.resampling
-        )
-        measure = estimate(
-            entering, {"m": statistic}, {"m": None}, method.about(*subject), {"m": {"n_labels": labels}}
-        )["m"]
-        if not single or self.resampling.method == "none":
+        draws = replace(resampling, method="none") if single else resampling
+        measure = estimate(entering, {"m": statistic}, {"m": None}, draws, {"m": {"n_labels": labels}})["m"]
+        if not single or resampling.method == "none":
             return measure
         if n_items < FEWEST_ITEMS:
             return replace(measure, interval_reason="too_few_items")
@@ -280,7 +288,13 @@ class Counted:
         return replace(measure, interval=ends, interval_reason=None)
 
     def _between(
-        self, patterns: Patterns, kappa: Statistic, kind: Mapping[str, Any], *subject: str, brief: bool = False
+        self,
+        patterns: Patterns,
+        kappa: Statistic,
+        kind: Mapping[str, Any],
+        resampling: Resampling,
+        *,
+        brief: bool = False,
     ) -> dict[str, Measure]:
         statistics: dict[str, Statistic] = {"agreement": Agreement(self.weights), "kappa": kappa}
         corrected = reason_of(patterns, chance_corrected=True)
@@ -293,7 +307,7 @@ class Counted:
                 statistics |= {"positive": SpecificAgreement(0), "negative": SpecificAgreement(1)}
                 reasons |= {"positive": _specific(patterns, 0), "negative": _specific(patterns, 1)}
         about = {"kappa": dict(kind) | {"weights": self.weights.name}, "pabak": {"weights": self.weights.name}}
-        return estimate(patterns, statistics, reasons, self.resampling.about(*subject), about)
+        return estimate(patterns, statistics, reasons, resampling, about)
 
     def _alphas(
         self, patterns: Patterns, subject: str, metrics: tuple[AlphaMetric, ...] | None = None

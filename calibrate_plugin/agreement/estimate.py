@@ -30,7 +30,7 @@ FEWEST_ITEMS = 10
 #: Above this many patterns a bootstrap costs more than it tells; there are then as many items, and a jackknife serves.
 MOST_PATTERNS = 2_000
 #: So does one with more whole numbers (patterns times features) than this.
-MOST_FEATURES = 1_000_000
+MOST_FEATURES = 200_000
 _CELLS = 4_000_000
 
 
@@ -43,6 +43,7 @@ class Resampling:
     level: float = 0.95
     method: Method = "item-bootstrap+3"
     subject: str = ""
+    most_patterns: int = MOST_PATTERNS
 
     def about(self, *subject: str) -> Resampling:
         return replace(self, subject="\x1f".join((self.subject, *subject)))
@@ -118,7 +119,7 @@ def intervals(
     found: dict[str, tuple[Interval | None, IntervalReason | None]] = {}
     drawn: tuple[dict[str, Statistic], dict[str, Statistic]] = ({}, {})
     for name, statistic in statistics.items():
-        if resampling.method == "item-jackknife" or _costly(patterns, statistic):
+        if resampling.method == "item-jackknife" or _costly(patterns, statistic, resampling.most_patterns):
             found[name] = _jackknife_interval(patterns, statistic, values[name], resampling)
         else:
             drawn[isinstance(statistic, Mean)][name] = statistic
@@ -128,12 +129,11 @@ def intervals(
     return found
 
 
-def _costly(patterns: Patterns, statistic: Statistic) -> bool:
+def _costly(patterns: Patterns, statistic: Statistic, most: int) -> bool:
     if isinstance(statistic, Mean):
         # Many patterns have one sum of answers, so what a mean tells apart is few.
-        many = len(patterns) > MOST_PATTERNS
-        return many and len(_told_apart(patterns, {"": statistic}, _sizes(patterns))[1]) > MOST_PATTERNS
-    return len(patterns) > MOST_PATTERNS or len(patterns) * _width(patterns, statistic) > MOST_FEATURES
+        return len(patterns) > most and len(_told_apart(patterns, {"": statistic}, _sizes(patterns))[1]) > most
+    return len(patterns) > most or len(patterns) * _width(patterns, statistic) > MOST_FEATURES
 
 
 def replicates(patterns: Patterns, statistics: Mapping[str, Statistic], resampling: Resampling) -> dict[str, Array]:
@@ -147,17 +147,36 @@ def replicates(patterns: Patterns, statistics: Mapping[str, Statistic], resampli
     sizes = np.union1d(_sizes(patterns), [size_of_pseudo]) if pseudo else _sizes(patterns)
     rng = resampling.generator()
     features, items = _told_apart(patterns, statistics, sizes)
-    shares = np.append(items / (n + pseudo), pseudo / (n + pseudo))
+    items = np.append(items, pseudo)
     out: dict[str, list[Array]] = {name: [] for name in statistics}
-    step = max(1, _CELLS // len(shares))
+    step = max(1, _CELLS // (len(items) + sum(part.shape[1] for part in features.values())))
     for start in range(0, resampling.resamples, step):
-        draws = rng.multinomial(n, shares, size=min(step, resampling.resamples - start))
-        extra, added = _pseudo_items(patterns, draws[:, -1], singles, rng)
+        draws = _resamples(items, n, min(step, resampling.resamples - start), rng)
+        extra, which = _pseudo_items(patterns, int(draws[:, -1].sum()), singles, rng)
         real = draws[:, :-1].astype(np.float64)
         for name, statistic in statistics.items():
-            sums = real @ features[name] + added @ statistic.features(extra, sizes)
+            sums = real @ features[name]
+            _add_runs(sums, statistic.features(extra, sizes), which, draws[:, -1])
             out[name].append(_quotient(*statistic.ratio(sums, sizes)))
     return {name: np.concatenate(parts) for name, parts in out.items()}
+
+
+def _resamples(items: Array, n: int, size: int, rng: np.random.Generator) -> Array:
+    """(size, R) how often each of R rows, which stand for ``items`` (R,), comes up among ``n`` items drawn from all."""
+    if n > 4 * len(items):
+        return rng.multinomial(n, items / items.sum(), size=size)
+    # Rows of few items each: drawing the items themselves costs less than a binomial for every row.
+    row = np.repeat(np.arange(len(items), dtype=np.int32), items)
+    drawn = row[rng.integers(0, len(row), size=(size, n), dtype=np.int32)] + len(items) * np.arange(size)[:, None]
+    return np.bincount(drawn.reshape(-1), minlength=size * len(items)).reshape(size, len(items))
+
+
+def _add_runs(sums: Array, features: Array, which: Array, counts: Array) -> None:
+    """Add to each row of ``sums`` (B, f) the next ``counts`` (B,) of the rows of ``features`` that ``which`` names."""
+    some = counts > 0
+    if some.any():
+        starts = (np.cumsum(counts) - counts)[some]
+        sums[some] += np.add.reduceat(features[which], starts, axis=0)
 
 
 def _told_apart(
@@ -173,8 +192,8 @@ def _told_apart(
     return dict(zip(statistics, np.split(rows, ends[:-1], axis=1), strict=True)), items
 
 
-def _pseudo_items(patterns: Patterns, counts: Array, singles: bool, rng: np.random.Generator) -> tuple[Patterns, Array]:
-    """The pseudo-items that occur in any of the resamples, and how often in each: (B, patterns of pseudo-items)."""
+def _pseudo_items(patterns: Patterns, total: int, singles: bool, rng: np.random.Generator) -> tuple[Patterns, Array]:
+    """The patterns of ``total`` pseudo-items, each once, and (total,) which pattern each of them has."""
     q = patterns.levels
     n = int(patterns.items.sum())
     given = patterns.items @ patterns.answers if not (singles and patterns.own is not None) else np.zeros(q)
@@ -185,22 +204,19 @@ def _pseudo_items(patterns: Patterns, counts: Array, singles: bool, rng: np.rand
     if singles:
         p = 0.5 * p + 0.5 / q
     edges = np.cumsum(p)
-    total = int(counts.sum())
-    owner = np.repeat(np.arange(len(counts)), counts)
     first = np.minimum(np.searchsorted(edges, rng.random(total), side="right"), q - 1)
     other = np.minimum(np.searchsorted(edges, rng.random(total), side="right"), q - 1)
     second = np.where(rng.random(total) < 0.5, first, other)
     drawn, inverse = np.unique(first if singles else first * q + second, return_inverse=True)
-    times = np.bincount(owner * len(drawn) + inverse.reshape(-1), minlength=len(counts) * len(drawn))
-    added = times.reshape(len(counts), len(drawn)).astype(np.float64)
+    which = inverse.reshape(-1)
     unit = np.eye(q, dtype=np.int64)
     ones = np.ones(len(drawn), dtype=np.int64)
     if singles:
         own = None if patterns.own is None else drawn
-        return Patterns(unit[drawn] * (patterns.own is None), ones, own), added
+        return Patterns(unit[drawn] * (patterns.own is None), ones, own), which
     if patterns.own is None:
-        return Patterns(unit[drawn // q] + unit[drawn % q], ones), added
-    return Patterns(unit[drawn % q], ones, drawn // q), added
+        return Patterns(unit[drawn // q] + unit[drawn % q], ones), which
+    return Patterns(unit[drawn % q], ones, drawn // q), which
 
 
 def _percentiles(

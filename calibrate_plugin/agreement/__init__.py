@@ -1,0 +1,1 @@
+"""Scores, agreement, kappa, alpha and their intervals: pure functions of counted tables."""
