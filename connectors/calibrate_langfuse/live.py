@@ -43,8 +43,8 @@ DAY = 86_400_000
 LAG = 15 * 60_000
 #: Scores of one judge execution are written together; a set is whole once the list is this far past it.
 TOGETHER = 10 * 60_000
-#: Runs whose items may still get scores now.
-RUN_AGE = 30 * DAY
+#: How long an item of a run still gets its first scores; later ones learn their run from a full pull.
+RUN_AGE = 7 * DAY
 #: How many scores are published at once.
 CHUNK = 20_000
 #: How many of the newest scores a proposal is made from.
@@ -513,23 +513,26 @@ class _Pull:
 
     def _with_runs(self, labels: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
         """The run of each label: the listed one, else the one it was known by; runs that failed or are gone retire it."""
-        if known["run"].null_count() < len(known):
-            before = known.filter(pl.col("run").is_not_null() & pl.col("record").is_not_null()).select(
-                "record", pl.col("run").alias("_was")
-            )
-            before = before.unique("record", keep="last")
+        before = known.filter(pl.col("run").is_not_null() & pl.col("record").is_not_null()).select(
+            "record", pl.col("run").alias("_run"), pl.col("retired").alias("_retired")
+        )
+        if len(before):
             # With a retention of its own a project drops runs that nobody deleted.
-            known_runs = before["_was"].unique().to_list() if self._expiry() is None else []
+            known_runs = before["_run"].unique().to_list() if self._expiry() is None else []
             gone = self.runs.deleted(known_runs)
-            labels = labels.join(before, on="record", how="left", maintain_order="left")
-            lost = pl.col("run").is_null() & pl.col("_was").is_not_null()
-            labels = labels.with_columns(
-                pl.when(lost & pl.col("_was").is_in(list(gone)))
-                .then(pl.lit("run_deleted"))
-                .otherwise(pl.col("retired"))
-                .alias("retired"),
-                pl.coalesce("run", "_was").alias("run"),
-            ).drop("_was")
+            labels = (
+                labels.join(before.unique("record", keep="last"), on="record", how="left", maintain_order="left")
+                .with_columns(
+                    pl.when(pl.col("run").is_null() & pl.col("_run").is_in(sorted(gone)))
+                    .then(pl.lit("run_deleted"))
+                    .when((pl.col("_retired") == "run_failed") & ~pl.col("_run").is_in(sorted(self.runs.listed)))
+                    .then(pl.lit("run_failed"))  # only recent runs were listed
+                    .otherwise(pl.col("retired"))
+                    .alias("retired"),
+                    pl.coalesce("run", "_run").alias("run"),
+                )
+                .drop("_run", "_retired")
+            )
         if self.runs.failed:
             failed = pl.col("run").is_in(sorted(self.runs.failed))
             labels = labels.with_columns(

@@ -89,16 +89,17 @@ class Runs:
     kind: str = "none"  # experiments, dataset runs, none
     exists: Callable[[Collection[str]], set[str]] = set
 
+    confirmed: set[str] = field(default_factory=set)  # not listed, and there when asked for
     gone: set[str] = field(default_factory=set)
 
     def deleted(self, known: Collection[str]) -> set[str]:
         """Those of ``known`` that are no runs any more: neither listed nor there when asked for."""
         if self.kind == "none":
             return set()
-        doubtful = set(known) - self.listed - self.gone
+        doubtful = set(known) - self.listed - self.confirmed - self.gone
         if doubtful:
             there = self.exists(doubtful)
-            self.listed |= there
+            self.confirmed |= there
             self.gone |= doubtful - there
         return self.gone & set(known)
 
