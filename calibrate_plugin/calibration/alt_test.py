@@ -63,9 +63,7 @@ class AltTest:
     reason: Reason | None
 
 
-def alt_test(
-    panel: Panel, judge: int, resampling: Resampling, *, epsilon: float = 0.15, q: float = 0.05
-) -> AltTest:
+def alt_test(panel: Panel, judge: int, resampling: Resampling, *, epsilon: float = 0.15, q: float = 0.05) -> AltTest:
     """The test of one judge against three annotators or more.
 
     ``epsilon`` is what a person costs more than a judge, in share of items: .2 for experts, .15 for skilled people, .1 for a
@@ -108,7 +106,13 @@ def alt_test(
         epsilon=epsilon,
         q=q,
         winning_rate=Measure(
-            rate, None, n_items, None, None, "too_few_items" if few else "not_applicable", {"won": sum(rejected), "of": len(rejected)}
+            rate,
+            None,
+            n_items,
+            None,
+            None,
+            "too_few_items" if few else "not_applicable",
+            {"won": sum(rejected), "of": len(rejected)},
         ),
         advantage=_advantage(panel.n, rows, n_items, resampling),
         annotators=tuple(annotators),
@@ -126,7 +130,7 @@ def benjamini_yekutieli(p_values: list[float | None], q: float) -> tuple[list[fl
     """
     m = len(p_values)
     harmonic = sum(1 / i for i in range(1, m + 1))
-    order = sorted(range(m), key=lambda i: (inf if p_values[i] is None else p_values[i], i))  # type: ignore[arg-type, return-value]
+    order = sorted(range(m), key=lambda i: (inf if p_values[i] is None else p_values[i], i))
     thresholds, last = [0.0] * m, -1
     for rank, i in enumerate(order):
         thresholds[i] = (rank + 1) * q / (m * harmonic)
@@ -217,9 +221,7 @@ def _advantage(n: int, rows: list[tuple[int, Array, Array]], n_items: int, resam
         won = d <= 0
         pulls[at] += (won - won.mean()) / len(d) / len(rows)
         entered[at] = True
-    ends, why = ends_of_pulls(
-        value, pulls[entered], np.ones(n_items, dtype=np.int64), resampling, low=0, high=1
-    )
+    ends, why = ends_of_pulls(value, pulls[entered], np.ones(n_items, dtype=np.int64), resampling, low=0, high=1)
     return Measure(value, None, n_items, None, ends, why)
 
 

@@ -7,7 +7,7 @@ and two or more annotators answered. Never Fleiss' kappa against Cohen's: poolin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Literal
 
@@ -155,7 +155,10 @@ def verdict(
             return Verdict("cannot tell yet", "unanswered", margin, None, warnings)
         return Verdict("like another annotator", None, margin, None, warnings)
     # Either end may get across its line first: the upper one below 0, or the lower one above -margin.
-    ways = [(interval.high - difference.value, -difference.value), (difference.value - interval.low, difference.value + margin)]
+    ways = [
+        (interval.high - difference.value, -difference.value),
+        (difference.value - interval.low, difference.value + margin),
+    ]
     times = min((half / distance) ** 2 for half, distance in ways if distance > 0)
     more = max(1, ceil(difference.n_items * times - 1e-9) - difference.n_items)
     return Verdict("cannot tell yet", None, margin, more, warnings)
@@ -221,26 +224,14 @@ def _meet(answers: Array, a: int, b: int) -> bool:
 
 
 def _pairs(panel: Panel, raters: Sequence[int], found: Found, group: str) -> Pairs:
-    kind = {"judge-human": lambda a, b: a == 0, "human-human": lambda a, b: a > 0}.get(group, lambda a, b: True)
     pairs = tuple(
-        NamedKappa(panel.name(raters[a]), panel.name(raters[b]), kappa)
-        for (a, b), kappa in found.kappas.items()
-        if kind(a, b)
+        NamedKappa(panel.name(raters[a]), panel.name(raters[b]), found.kappas[a, b]) for a, b in found.groups[group]
     )
     return Pairs(found.means[group], pairs, found.undefined[group])
 
 
 def _told(measure: Measure, *, weighted: bool) -> Measure:
-    return Measure(
-        measure.value,
-        measure.reason,
-        measure.n_items,
-        measure.n_pairs,
-        measure.interval,
-        measure.interval_reason,
-        {**measure.details, "weighted": weighted},
-        measure.warnings,
-    )
+    return replace(measure, details={**measure.details, "weighted": weighted})
 
 
 __all__ = ["Ceiling", "NamedKappa", "Pairs", "Verdict", "Word", "ceiling", "judges_together", "verdict"]

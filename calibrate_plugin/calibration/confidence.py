@@ -76,9 +76,7 @@ class Confidence:
     weighted: Confidence | None = None
 
 
-def of_draws(
-    draws: Draws, scale: Scale, gold: Gold, resampling: Resampling, *, design: Design = UNKNOWN
-) -> Confidence:
+def of_draws(draws: Draws, scale: Scale, gold: Gold, resampling: Resampling, *, design: Design = UNKNOWN) -> Confidence:
     """Calibration of the share of draws; one group per distinct confidence."""
     k = draws.counts.sum(axis=1)
     given = k > 0
@@ -178,7 +176,11 @@ def draws_of(answers: Answers, labels: pl.DataFrame, rater: int, n: int) -> Draw
     rows = pl.concat([rows.select("row", "item", "level", "cause"), named], how="horizontal")
     rows = rows.filter(pl.col("set").is_not_null())
     standing = pl.col("cause").is_null() | pl.col("cause").is_in(["tied", "sampled"])
-    newest = rows.filter(standing).unique("item", keep="first", maintain_order=True).select("item", pl.col("set").alias("newest"))
+    newest = (
+        rows.filter(standing)
+        .unique("item", keep="first", maintain_order=True)
+        .select("item", pl.col("set").alias("newest"))
+    )
     rows = rows.join(newest, on="item", how="left").filter(
         pl.col("newest").is_null() | (pl.col("newest") == pl.col("set"))
     )
@@ -266,9 +268,7 @@ def _numbers(
             share = Measure(won[k] / m[k], None, int(count[k]), None, None, "not_asked")
         bins.append(Bin(low, high, int(count[k]), sure[k] / m[k], share, (sure[k] - won[k]) / m[k]))
     accuracy = float((weight * hit).sum() / total)
-    noise = sum(
-        m[k] / total * _chance_gap(int(count[k]), sure[k] / m[k]) for k in range(len(edges)) if count[k]
-    )
+    noise = sum(m[k] / total * _chance_gap(int(count[k]), sure[k] / m[k]) for k in range(len(edges)) if count[k])
     ece = Measure(
         float(np.abs(sure - won).sum() / total), None, n, None, None, "not_applicable", {"noise": float(noise)}
     )
@@ -279,9 +279,7 @@ def _numbers(
         ends, why = ends_of_pulls(value, pulls, np.ones(n, dtype=np.int64), resampling, stratum)
         return Measure(value, None, n, None, ends, why)
 
-    right_share = (
-        share_of(int(right.sum()), n, resampling.level) if stratum is None else mean(hit)
-    )
+    right_share = share_of(int(right.sum()), n, resampling.level) if stratum is None else mean(hit)
     base = Measure(accuracy * (1 - accuracy), None, n, None, None, "not_applicable")
     return Confidence(
         source, ece, mean((confidence - hit) ** 2), base, mean(confidence - hit), right_share, tuple(bins), **about

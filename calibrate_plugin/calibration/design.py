@@ -57,7 +57,9 @@ class Design:
         assert self.probability is not None
         probability = self.probability[at]
         if (probability <= 0).any():
-            raise ValueError("an item that was labelled has the inclusion probability 0; it must have been possible to choose it")
+            raise ValueError(
+                "an item that was labelled has the inclusion probability 0; it must have been possible to choose it"
+            )
         stratum = np.zeros(n, dtype=np.int64) if self.stratum is None else self.stratum[at].astype(np.int64)
         return stratum, 1 / probability
 
@@ -111,7 +113,13 @@ def weighted_estimate(
             continue
         value, interval, why = _weighted(parts, statistic, n_items, resampling)
         found[name] = Measure(
-            value, None if value is not None else "nothing_to_compare", n_items, n_pairs, interval, why, {"weighted": True}
+            value,
+            None if value is not None else "nothing_to_compare",
+            n_items,
+            n_pairs,
+            interval,
+            why,
+            {"weighted": True},
         )
     return found
 
@@ -151,9 +159,7 @@ def _weighted(
 def _pseudo_patterns(patterns: Patterns, count: int, rng: np.random.Generator) -> Patterns:
     given = patterns.items @ patterns.answers
     if patterns.own is not None:
-        given = given + np.bincount(
-            patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels
-        )
+        given = given + np.bincount(patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels)
     first, second = pseudo_answers(given, int(patterns.items.sum()), (count, 2), rng).T
     unit, ones = np.eye(patterns.levels, dtype=np.int64), np.ones(count, dtype=np.int64)
     if patterns.own is None:

@@ -202,9 +202,7 @@ def _mean(values: Array, weight: Array, resampling: Resampling) -> Measure:
 
 def _told(value: float, pulls: Array, resampling: Resampling, *, as_correlation: bool = False) -> Measure:
     n = len(pulls)
-    interval, why = ends_of_pulls(
-        value, pulls, np.ones(n, dtype=np.int64), resampling, as_correlation=as_correlation
-    )
+    interval, why = ends_of_pulls(value, pulls, np.ones(n, dtype=np.int64), resampling, as_correlation=as_correlation)
     return Measure(value, None, n, n, interval, why)
 
 

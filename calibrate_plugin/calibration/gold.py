@@ -67,7 +67,7 @@ def single(panel: Panel, rater: int) -> Gold:
 
 def adjudicated(panel: Panel) -> Gold:
     """The answers of the sources of gold; an item on which two of them differ is tied."""
-    level = np.full(panel.n, -1, dtype=np.int64)
+    level: Array = np.full(panel.n, -1, dtype=np.int64)
     tied = np.zeros(panel.n, dtype=bool)
     for rater in panel.golds:
         own = panel.own[rater]
@@ -160,7 +160,9 @@ class Treatment:
         for one in self.classes:
             if one.positive == name:
                 return one
-        raise ValueError(f"{name!r} is no class of this scale; declare one of {', '.join(c.positive for c in self.classes)}")
+        raise ValueError(
+            f"{name!r} is no class of this scale; declare one of {', '.join(c.positive for c in self.classes)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,9 @@ def against_gold(
     as_wrong = _treatment(panel, [Stratum(of_pair(extended), 1.0)], True, resampling.about("as wrong"), weighted=False)
     weighted = None
     if design.weighted:
-        weighted = _treatment(panel, _strata(own, gold.level, both, q, design), False, resampling.about("weighted"), weighted=True)
+        weighted = _treatment(
+            panel, _strata(own, gold.level, both, q, design), False, resampling.about("weighted"), weighted=True
+        )
     told = Counts(panel.scale.names, tuple(tuple(map(int, row)) for row in cells), panel.name(judge), gold.source)
     return AgainstGold(*about, told, tuple(map(int, lost)), left_out, as_wrong, weighted, reason, soft)
 
@@ -305,7 +309,9 @@ def _treatment(
         found = weighted_estimate(strata, statistics, reasons, resampling)
     else:
         found = estimate(merged, statistics, reasons, resampling)
-        found["accuracy"] = _share(merged, np.eye(size, dtype=bool), np.ones((size, size), dtype=bool), "tpr", resampling)
+        found["accuracy"] = _share(
+            merged, np.eye(size, dtype=bool), np.ones((size, size), dtype=bool), "tpr", resampling
+        )
         for k in classes:
             for name, (hit, out_of) in _class_cells(size, k, wrong).items():
                 found[f"{name} {k}"] = _share(merged, hit, out_of, name, resampling)
@@ -369,9 +375,7 @@ def _class_measures(panel: Panel, k: int, found: Mapping[str, Measure]) -> Class
         youden = tpr.value + tnr.value - 1
         total = tpr.value + tnr.value
         alignment = 2 * tpr.value * tnr.value / total if total else 0.0
-    return ClassMeasures(
-        panel.scale.names[k], found[f"precision {k}"], tpr, tnr, found[f"f1 {k}"], youden, alignment
-    )
+    return ClassMeasures(panel.scale.names[k], found[f"precision {k}"], tpr, tnr, found[f"f1 {k}"], youden, alignment)
 
 
 def _constant(merged: Patterns) -> Reason | None:

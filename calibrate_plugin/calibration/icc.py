@@ -55,12 +55,10 @@ def reliability(panel: Panel, resampling: Resampling) -> Reliability:
     elif n == 1:
         reason = "single_item"
     if reason is not None:
-        nothing = Measure(None, reason, n if panel.scale.kind == "rating" else 0, None)
-        return Reliability(nothing, nothing)
+        undefined = Measure(None, reason, n if panel.scale.kind == "rating" else 0, None)
+        return Reliability(undefined, undefined)
     middle = float(panel.places.mean())
-    m = np.zeros(n)
-    s1, s2 = np.zeros(n), np.zeros(n)
-    low, high = np.full(n, np.inf), np.full(n, -np.inf)
+    m, s1, s2, low, high = _nothing(n)
     given = np.zeros(panel.levels)
     for a in panel.annotators:
         own = panel.own[a][at]
@@ -70,8 +68,8 @@ def reliability(panel: Panel, resampling: Resampling) -> Reliability:
         low, high = np.where(told, np.minimum(low, value), low), np.where(told, np.maximum(high, value), high)
         given += np.bincount(own[told], minlength=panel.levels)
     if low.min() == high.max():
-        nothing = Measure(None, "same_answer", n, None)
-        return Reliability(nothing, nothing)
+        constant = Measure(None, "same_answer", n, None)
+        return Reliability(constant, constant)
     # Per item: 1, ratings, their squared number, sum, sum of squares, square of the sum over their number.
     features = np.column_stack([np.ones(n), m, m**2, s1, s2, s1**2 / m])
     patterns, inverse, items = np.unique(features.round(9), axis=0, return_inverse=True, return_counts=True)
@@ -79,22 +77,27 @@ def reliability(panel: Panel, resampling: Resampling) -> Reliability:
     first[inverse.reshape(-1)] = np.arange(n)
     features = features[first]
     resampling = resampling.about("icc")
-    k0 = _k0((items @ features)[None, :])[0]
-    measures = []
+    k0 = float(_k0(items @ features))
+    measures: list[Measure] = []
     forms: tuple[Form, Form] = ("single", "mean")
     replicates = _replicates(features, items, panel, middle, given, n, resampling)
     for form in forms:
-        value = float(_icc(items @ features, form))
-        details = {"form": "ICC(1)" if form == "single" else "ICC(1,k)", "k": float(k0)}
-        if not np.isfinite(value):
+        point = float(_icc(items @ features, form))
+        details = {"form": "ICC(1)" if form == "single" else "ICC(1,k)", "k": k0}
+        if not np.isfinite(point):
             measures.append(Measure(None, "same_answer", n, None, details=details))
             continue
         if replicates is None:
-            ends, why = ends_of_pulls(value, _pulls(features, items, form), items, resampling, high=1)
+            ends, why = ends_of_pulls(point, _pulls(features, items, form), items, resampling, high=1)
         else:
             ends, why = ends_of_draws(_icc(replicates, form), n, resampling)
-        measures.append(Measure(value, None, n, int(m.sum()), ends, why, details))
+        measures.append(Measure(point, None, n, int(m.sum()), ends, why, details))
     return Reliability(*measures)
+
+
+def _nothing(n: int) -> tuple[Array, Array, Array, Array, Array]:
+    zeros, top = np.zeros(n), np.full(n, np.inf)
+    return zeros, zeros, zeros, top, -top
 
 
 def _k0(sums: Array) -> Array:
@@ -138,7 +141,7 @@ def _replicates(
             ones = np.ones(len(owner))
             np.add.at(sums, owner, np.column_stack([ones, 2 * ones, 4 * ones, s1, s2, s1**2 / 2]))
         found.append(sums)
-    return np.concatenate(found)
+    return np.asarray(np.concatenate(found))
 
 
 __all__ = ["Reliability", "reliability"]

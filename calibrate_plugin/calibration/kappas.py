@@ -7,7 +7,7 @@ means follow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,7 +50,7 @@ class Distances:
     def between(self, a: Array, b: Array) -> Array:
         """Elementwise, for level indices of one shape; -1 reads as anything."""
         if not self.ordered:
-            return (a != b).astype(np.float64)
+            return np.asarray(a != b, dtype=np.float64)
         places = np.append(self.places, np.nan) if self.wrong else self.places
         apart = np.abs(places[a] - places[b]) / self.span
         return np.where(a == b, 0.0, np.nan_to_num(apart, nan=1.0)) if self.wrong else apart
@@ -124,6 +124,7 @@ class Found:
     means: Mapping[str, Measure]
     contrasts: Mapping[tuple[str, str], Measure]
     undefined: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
 
 def mean_kappas(
@@ -147,14 +148,12 @@ def mean_kappas(
     defined = np.array([m.value is not None for m in measured], dtype=bool)
     members = {name: np.array([pairs.index(p) for p in group], dtype=np.int64) for name, group in groups.items()}
     inside = {name: at[defined[at]] if len(at) else at for name, at in members.items()}
-    values = {
-        name: float(np.mean([measured[k].value for k in at])) if len(at) else None for name, at in inside.items()
-    }
+    values = {name: float(np.mean([measured[k].value for k in at])) if len(at) else None for name, at in inside.items()}
     ends = _ends(table, sums, inside, casts, resampling, contrasts, measured, values)
     kappas = {}
     for k, pair in enumerate(pairs):
         interval, why = ends.get(k, (None, None))
-        kappas[pair] = _with(measured[k], interval, why)
+        kappas[pair] = replace(measured[k], interval=interval, interval_reason=why)
     means: dict[str, Measure] = {}
     for name, at in members.items():
         interval, why = ends.get(name, (None, None))
@@ -182,7 +181,8 @@ def mean_kappas(
             why,
             warnings=_rare(table) if both is not None else (),
         )
-    return Found(kappas, means, differences, {name: len(members[name]) - len(at) for name, at in inside.items()})
+    undefined = {name: len(members[name]) - len(at) for name, at in inside.items()}
+    return Found(kappas, means, differences, undefined, groups)
 
 
 class _PairSums:
@@ -293,7 +293,10 @@ def _ends(
 ) -> dict[Any, Ends]:
     """The interval of each pair (by its index), mean (by its name) and contrast (by its two names)."""
     asked = [c for c in contrasts if values[c[0]] is not None and values[c[1]] is not None]
-    wanted = [*(k for k, m in enumerate(measured) if m.value is not None), *(n for n, v in values.items() if v is not None)]
+    wanted = [
+        *(k for k, m in enumerate(measured) if m.value is not None),
+        *(n for n, v in values.items() if v is not None),
+    ]
     n = table.n
     if resampling.method == "none":
         return dict.fromkeys([*wanted, *asked], (None, "not_asked"))
@@ -310,7 +313,9 @@ def _ends(
             assert value is not None
             few = measured[k].n_items < FEWEST_ITEMS
             found[k] = (
-                (None, "too_few_items") if few else ends_of_pulls(value, pull, table.items, resampling, table.stratum, high=1)
+                (None, "too_few_items")
+                if few
+                else ends_of_pulls(value, pull, table.items, resampling, table.stratum, high=1)
             )
         for name, pull in mean.items():
             found[name] = ends_of_pulls(values[name] or 0.0, pull, table.items, resampling, table.stratum, high=1)
@@ -331,9 +336,7 @@ def _ends(
     return found
 
 
-def _replicates(
-    table: Named, sums: _PairSums, casts: Sequence[tuple[int, ...]], resampling: Resampling
-) -> Array:
+def _replicates(table: Named, sums: _PairSums, casts: Sequence[tuple[int, ...]], resampling: Resampling) -> Array:
     """(B, K) the kappa of each pair in each resample, NaN where it is undefined there."""
     pseudo = 3.0 if resampling.method == "item-bootstrap+3" and casts else 0.0
     rng = resampling.generator()
@@ -362,7 +365,7 @@ def _pseudo_items(
     """(count, R) answers of pseudo-items, each of the raters of one of ``casts``."""
     cast = np.array(casts)[rng.integers(len(casts), size=count)]
     answers = np.full((count, raters), -1, dtype=np.int64)
-    np.put_along_axis(answers, cast, pseudo_answers(given, n, cast.shape, rng), axis=1)
+    np.put_along_axis(answers, cast, pseudo_answers(given, n, (count, cast.shape[1]), rng), axis=1)
     return answers
 
 
@@ -403,12 +406,6 @@ def _first_reason(measures: Sequence[Measure]) -> Reason:
     seen = {m.reason for m in measures}
     order: tuple[Reason, ...] = ("same_answer", "single_item", "nothing_to_compare")
     return next((r for r in order if r in seen), "nothing_to_compare")
-
-
-def _with(measure: Measure, interval: Interval | None, why: IntervalReason | None) -> Measure:
-    return Measure(
-        measure.value, measure.reason, measure.n_items, measure.n_pairs, interval, why, measure.details, measure.warnings
-    )
 
 
 __all__ = ["Distances", "Found", "Named", "distances_of", "mean_kappas", "named"]

@@ -88,7 +88,7 @@ def position(both: BothOrders, resampling: Resampling) -> Position:
         tie_changes=int((~same & ~decisive).sum()),
         first_share=_first_share(x, y, resampling) if n else nothing,
         direction_p=mcnemar(to_first, to_second) if to_first + to_second else None,
-        failed=int((((a == FAILED) | (b == FAILED))).sum()),
+        failed=int(((a == FAILED) | (b == FAILED)).sum()),
         single_order=int((((a >= 0) & (b == NOT_JUDGED)) | ((b >= 0) & (a == NOT_JUDGED))).sum()),
     )
 
@@ -164,7 +164,10 @@ def _first_share(x: Array, y: Array, resampling: Resampling) -> Measure:
     counts = np.concatenate([items, [1, 1, 1]])
     rng = resampling.about("first slot").generator()
     sums = np.concatenate(
-        [real @ patterns for real, _ in draws(counts, np.zeros(len(counts), dtype=np.int64), rng, resampling.resamples, 0.0)]
+        [
+            real @ patterns
+            for real, _ in draws(counts, np.zeros(len(counts), dtype=np.int64), rng, resampling.resamples, 0.0)
+        ]
     )
     ends, why = ends_of_draws(quotient(sums[:, 0], sums[:, 1]), n, resampling)
     return Measure(value, None, n, total, ends, why)

@@ -79,12 +79,16 @@ def corrected_rates(
     q = panel.levels
     for p in production:
         if len(p.judged) != q:
-            raise ValueError(f"the judged items of {p.period or 'production'} have {len(p.judged)} counts; the scale has {q} levels")
+            raise ValueError(
+                f"the judged items of {p.period or 'production'} have {len(p.judged)} counts; the scale has {q} levels"
+            )
     own = panel.own[judge]
     at = (gold.state == DECIDED) & (own >= 0) & design.chosen(panel.n)
     stratum, weight = design.of_items(at)
     table = _Table(panel, own[at].astype(np.int64), gold.level[at].astype(np.int64), stratum, weight)
-    return tuple(_corrected(table, design, p, resampling.about("rate", panel.name(judge), p.period or "")) for p in production)
+    return tuple(
+        _corrected(table, design, p, resampling.about("rate", panel.name(judge), p.period or "")) for p in production
+    )
 
 
 class _Table:
@@ -153,7 +157,9 @@ def _by_own_label(table: _Table) -> bool:
 def _refused(production: Production, reason: Reason, n: int, observed: Measure | None = None) -> CorrectedRate:
     total = sum(production.judged)
     nothing = Measure(None, reason, n, None)
-    return CorrectedRate(production.period, nothing, observed or Measure(None, "no_labels", total, None), None, n, total)
+    return CorrectedRate(
+        production.period, nothing, observed or Measure(None, "no_labels", total, None), None, n, total
+    )
 
 
 def _observed(table: _Table, judged: Array, level: float) -> Measure:
@@ -179,7 +185,9 @@ def rogan_gladen(observed: float, tpr: float, tnr: float) -> float:
     (0.85, 1.0426)
     """
     if tpr + tnr <= 1:
-        raise ValueError(f"TPR {tpr} and TNR {tnr} do not exceed 1 together; the observed rate says nothing about the true one")
+        raise ValueError(
+            f"TPR {tpr} and TNR {tnr} do not exceed 1 together; the observed rate says nothing about the true one"
+        )
     return (observed + tnr - 1) / (tpr + tnr - 1)
 
 
@@ -307,11 +315,17 @@ def _reweighted(table: _Table, judged: Array, resampling: Resampling) -> Measure
         return Measure(None, "no_gold", table.n, None)
     rng = resampling.generator()
     found = []
-    for real, _ in draws(items, stratum.reshape(-1), rng, resampling.resamples if resampling.method != "none" else 1, 0.0):
+    for real, _ in draws(
+        items, stratum.reshape(-1), rng, resampling.resamples if resampling.method != "none" else 1, 0.0
+    ):
         mix = rng.multinomial(int(judged.sum()), share, size=len(real)) / judged.sum()
         found.append(rate(real, mix))
     interval, why = ends_of_draws(np.concatenate(found), table.n, resampling)
-    return _inside(value, table.n, interval, {}, why) if table.binary else Measure(value, None, table.n, None, interval, why)
+    return (
+        _inside(value, table.n, interval, {}, why)
+        if table.binary
+        else Measure(value, None, table.n, None, interval, why)
+    )
 
 
 # --- gold chosen at random
@@ -330,9 +344,7 @@ class Powered:
         return Interval(self.value - half, self.value + half, level, "wald")
 
 
-def prediction_powered(
-    cells: Array, places: Array, judged: Array, lam: float | None = None
-) -> Powered:
+def prediction_powered(cells: Array, places: Array, judged: Array, lam: float | None = None) -> Powered:
     """The mean of gold over production (Angelopoulos et al. 2023): lam * mean(judge) + mean(gold - lam * judge).
 
     ``cells`` (q, q) gold items by judge's level and gold level, ``places`` (q,) their numbers, ``judged`` (q,) production

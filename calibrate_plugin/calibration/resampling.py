@@ -59,9 +59,7 @@ def pseudo_answers(given: Array, n: int, shape: tuple[int, int], rng: np.random.
     return np.where(rng.random((shape[0], 1)) < 0.5, answers[:, :1], answers)
 
 
-def ends_of_draws(
-    replicates: Array, n: int, resampling: Resampling
-) -> tuple[Interval | None, IntervalReason | None]:
+def ends_of_draws(replicates: Array, n: int, resampling: Resampling) -> tuple[Interval | None, IntervalReason | None]:
     """Percentiles of the defined ones, widened by the t quantile (Hesterberg 2015) unless plain percentiles are asked for."""
     defined = replicates[np.isfinite(replicates)]
     discarded = len(replicates) - len(defined)

@@ -9,7 +9,6 @@ from math import comb, sqrt
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling
