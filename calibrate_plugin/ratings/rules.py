@@ -5,7 +5,7 @@ The causes are checked in the order of ``CAUSES``; a label that is left out has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -91,16 +91,22 @@ def apply(
     names: Mapping[str, Mapping[str, str]] | None = None,
     *,
     run: str | None = None,
+    called: Mapping[tuple[str, str], str] | None = None,
+    live: Mapping[str, Mapping[str, str | None]] | None = None,
 ) -> Ratings:
     """The rules of ``study`` applied to what its ``sources`` said (frames with the columns of ``model.LABELS``).
 
     ``names`` gives, per source, how people call the rater ids. With ``run`` only that run's items, scores and version are
     used, with today's human labels on those items; items deleted since stay.
+
+    Two things of a label depend on the labels of other items: what its rater is called, and which version is live. For the
+    labels of some items only, ``called`` ((source, rater id) -> name) and ``live`` (dimension -> evaluator -> version) tell
+    what all of them say.
     """
     frames = [f.with_columns(pl.lit(name).alias("source")) for name, f in (sources or {"": frame(LABELS)}).items()]
     labels = pl.concat(frames, how="vertical") if len(frames) != 1 else frames[0]
     base = _base(labels)
-    raters, rater = _raters(study, labels, names or {})
+    raters, rater = _raters(study, labels, names or {}, called)
     base = base.with_columns(pl.Series("rater", rater))
     if run is not None:
         base = _of_run(base, raters, run)
@@ -116,7 +122,8 @@ def apply(
         mask = _mask(labels, wanted)
         asked |= mask
         of_dimension = base.filter(pl.Series(mask).gather(base["row"]))
-        answers[dimension.name] = _answers(study, dimension, of_dimension, raters, run)
+        told = (live or {}).get(dimension.name)
+        answers[dimension.name] = _answers(study, dimension, of_dimension, raters, run, told)
     left = labels.filter(pl.Series(~asked)).group_by("field").len().sort("len", "field", descending=[True, False])
     return Ratings(labels, answers, {str(f): n for f, n in left.rows()})
 
@@ -163,7 +170,10 @@ def _mask(labels: pl.DataFrame, wanted: list[tuple[str, str]]) -> Array:
 
 
 def _raters(
-    study: Study, labels: pl.DataFrame, names: Mapping[str, Mapping[str, str]]
+    study: Study,
+    labels: pl.DataFrame,
+    names: Mapping[str, Mapping[str, str]],
+    called: Mapping[tuple[str, str], str] | None,
 ) -> tuple[tuple[Rater, ...], Array]:
     """Every rater, and each label's index into them; -1 where the source does not know who answered."""
     parts = [coded(labels[c]) for c in ("source", "rater", "kind", "version")]
@@ -173,13 +183,13 @@ def _raters(
     distinct, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     rows = [[found[codes[at]] if codes[at] >= 0 else None for codes, found in parts] for at in first]
     known = [(str(source), rater) for source, rater, _, _ in rows if rater is not None]
-    called = _called(study, known, names)
+    found_names = names_of(study, known, names) if called is None else called
     raters: list[Rater | None] = []
     for source, rater, kind, version in rows:
         if rater is None:
             raters.append(None)
             continue
-        name = called[str(source), rater]
+        name = found_names[str(source), rater]
         settled = study.kinds.get(name) or study.kinds.get(rater) or cast(Kind, kind or "annotator")
         raters.append(Rater(settled, name, (version or "") if settled == "evaluator" else ""))
     ordered = tuple(sorted({r for r in raters if r is not None}))
@@ -188,8 +198,8 @@ def _raters(
     return ordered, lookup[inverse.reshape(-1)] if len(distinct) else np.empty(0, dtype=np.int32)
 
 
-def _called(
-    study: Study, raters: list[tuple[str, str]], names: Mapping[str, Mapping[str, str]]
+def names_of(
+    study: Study, raters: Iterable[tuple[str, str]], names: Mapping[str, Mapping[str, str]]
 ) -> dict[tuple[str, str], str]:
     """What to call each (source, rater id). Two ids never share a name unless the study says that they are one person."""
     persons: dict[str, set[str]] = {}
@@ -222,6 +232,7 @@ def _answers(
     base: pl.DataFrame,
     raters: tuple[Rater, ...],
     run: str | None,
+    told: Mapping[str, str | None] | None = None,
 ) -> Answers:
     place = pl.Series(np.where(base["rater"].to_numpy() < 0, len(raters), base["rater"].to_numpy()))
     kinds = pl.Series([r.kind for r in raters] + ["annotator"], dtype=pl.String)
@@ -238,7 +249,7 @@ def _answers(
     # The evaluator's version is part of who answered, so "latest" never looks across versions.
     is_judge = pl.col("kind") == "evaluator"
     frame = frame.with_columns(_retired(study, frame, raters, run).alias("cause"))
-    live = _live(study, dimension, frame, raters, run)
+    live = _live(study, dimension, frame, raters, run) | dict(told or {})
     other = [
         i
         for i, r in enumerate(raters)
@@ -316,12 +327,21 @@ def _live(
     study: Study, dimension: Dimension, frame: pl.DataFrame, raters: tuple[Rater, ...], run: str | None
 ) -> dict[str, str | None]:
     here = frame.filter((pl.col("kind") == "evaluator") & pl.col("cause").is_null())["rater"].unique().to_list()
+    return live_versions(study, dimension.name, (raters[i] for i in here), run)
+
+
+def live_versions(
+    study: Study, dimension: str, raters: Iterable[Rater], run: str | None = None
+) -> dict[str, str | None]:
+    """Which version of each evaluator among ``raters`` (those with a label that stands) is live; None where none is named
+    of several. A run is of whatever version it was."""
     versions: dict[str, set[str]] = {}
-    for i in sorted(here):
-        versions.setdefault(raters[i].name, set()).add(raters[i].version)
+    for rater in sorted(raters):
+        if rater.kind == "evaluator":
+            versions.setdefault(rater.name, set()).add(rater.version)
     live: dict[str, str | None] = {}
     for name, seen in versions.items():
-        named = study.live.get((dimension.name, name), study.live.get(("", name)))
+        named = study.live.get((dimension, name), study.live.get(("", name)))
         if run is None and named is not None:
             live[name] = named
         else:

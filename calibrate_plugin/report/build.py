@@ -75,7 +75,7 @@ def build(
     facts = {fact: _groups(ratings, pulled.items, fact) for fact in by}
     dimensions = []
     for name, answers in ratings.answers.items():
-        one = _Builder(study, ratings, answers, resampling.about(name), run)
+        one = Builder(study, ratings, answers, resampling.about(name), run)
         slices = [
             Slice(fact, value, one.limited(keep, fact, value).report())
             for fact, groups in facts.items()
@@ -95,7 +95,7 @@ def build(
     )
 
 
-class _Builder:
+class Builder:
     """The report of one dimension, or of a part of it."""
 
     def __init__(
@@ -116,9 +116,9 @@ class _Builder:
             answers.dimension.scale, counted, self.annotators, self.evaluators, resampling
         )
 
-    def limited(self, keep: pl.Expr, fact: str, value: str) -> _Builder:
+    def limited(self, keep: pl.Expr, fact: str, value: str) -> Builder:
         part = replace(self.answers, frame=self.answers.frame.filter(keep))
-        return _Builder(self.study, self.ratings, part, self.resampling.about(fact, value), self.run)
+        return Builder(self.study, self.ratings, part, self.resampling.about(fact, value), self.run)
 
     def label(self, rater: int) -> str:
         """A rater as reports name it; a version is told only where it tells something apart."""
@@ -485,4 +485,4 @@ def only(study: Study, names: Sequence[str]) -> Study:
     return replace(study, dimensions=tuple(known[n] for n in names)) if names else study
 
 
-__all__ = ["LISTED", "Pulled", "build", "item_agreement", "only", "pair_audit"]
+__all__ = ["LISTED", "Builder", "Pulled", "build", "item_agreement", "only", "pair_audit"]
