@@ -226,6 +226,11 @@ class Store:
         with self._database.read() as connection:
             return reading.changed_items(connection, after, self._at(connection, until))
 
+    def itemless_changed(self, after: int, until: int | None = None) -> bool:
+        """Whether a label that belongs to no item was added, changed or retired meanwhile: ``changed_items`` cannot say."""
+        with self._database.read() as connection:
+            return reading.itemless_changed(connection, after, self._at(connection, until))
+
     def syncs(self, limit: int = 100) -> list[SyncRecord]:
         """The last pulls, newest first."""
         query = sa.select(schema.syncs).order_by(schema.syncs.c.id.desc()).limit(limit)

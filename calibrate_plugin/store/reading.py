@@ -251,6 +251,20 @@ def changed_items(connection: sa.Connection, after: int, until: int) -> list[str
     return pl.concat(found)["item"].unique().sort().to_list()
 
 
+def itemless_changed(connection: sa.Connection, after: int, until: int) -> bool:
+    """Whether a label without an item was added, changed or retired between two sync numbers."""
+    new = sa.select(labels.c.place).where(
+        labels.c.id > last_label(connection, after), labels.c.id <= last_label(connection, until)
+    )
+    ended = (
+        sa.select(labels.c.place)
+        .join(retirements, retirements.c.label == labels.c.id)
+        .where(retirements.c.number > after, retirements.c.number <= until)
+    )
+    query = sa.select(places.c.id).where(places.c.id.in_(new.union(ended)), places.c.item.is_(None)).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def stored(connection: sa.Connection, texts: Iterable[str]) -> list[str]:
     """Texts as they lie in the tables, to look them up."""
     listed = sorted(set(texts))
