@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -126,14 +127,19 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
     try:
         parsed = Document.model_validate(document)
     except ValidationError as error:
-        raise SettingsError("\n".join(f"{path}: {_said(e)}" for e in error.errors()[:10])) from None
+        raise SettingsError("\n".join(f"{path}: {said}" for said in _all_said(error)[:10])) from None
     if not parsed.dimensions:
         raise SettingsError(f"{path}: dimensions is empty; declare one, e.g. [dimensions.Safety]")
     dimensions: list[Dimension] = []
     parts: dict[str, tuple[str, ...]] = {}
     for name, table in parsed.dimensions.items():
         made = _keyed(path, f"dimensions.{name}", lambda name=name, table=table: _dimensions(name, table))  # type: ignore[misc]
-        dimensions += made
+        for one in made:
+            if not one.name.strip():
+                raise SettingsError(f'{path}: dimensions."" has no name; give it one, e.g. [dimensions.Safety]')
+            if one.name in {d.name for d in dimensions}:
+                raise SettingsError(f'{path}: dimensions."{one.name}" is declared twice; give one of them another name')
+            dimensions.append(one)
         parts[name] = tuple(d.name for d in made)
     sources = {n: _source(n, t, parsed, path) for n, t in parsed.sources.items()}
     if not sources:
@@ -175,13 +181,15 @@ def _dimensions(name: str, table: DimensionTable) -> list[Dimension]:
         return [scales.dimension(name, given)]
     if len(table.values) < 1:
         raise ValueError('values is empty; list the choices, e.g. values = ["tone", "format"]')
+    for key in ("min", "max", "step", "pass_if", "fixed", "flipped", "whole_set"):
+        if key in given:
+            raise ValueError(f"{key} means nothing where choices are ticked; take it out")
+    choices = [str(choice) for choice in table.values]
+    if len({c.strip().casefold() for c in choices}) < len(choices):
+        raise ValueError(f"values are {choices}; one is named more than once (capitals and spaces do not tell apart)")
     # Several may be ticked: each declared choice is a question of its own.
-    return [
-        scales.dimension(
-            f"{name}: {choice}", given | {"scale": "binary", "values": ["yes", "no"], "choice": str(choice)}
-        )
-        for choice in table.values
-    ]
+    binary = given | {"scale": "binary", "values": ["yes", "no"], "choices": choices}
+    return [scales.dimension(f"{name}: {choice}", binary | {"choice": choice}) for choice in choices]
 
 
 def _source(name: str, table: SourceTable, document: Document, path: Path) -> SourceSettings:
@@ -263,16 +271,39 @@ def _keyed(path: Path, key: str, make: Callable[[], T]) -> T:
         raise SettingsError(f"{path}: {key}.{error}") from None
 
 
-def _said(error: Any) -> str:
-    key = ".".join(
-        str(part)
-        for part in error["loc"]
-        if not str(part).startswith(("str", "int", "float", "literal", "dict", "list", "bool"))
-    )
+#: How pydantic names the branch of a union that an error is of; a key is never meant by it.
+BRANCH = re.compile(r"(str|int|float|bool|date|literal\[.*|dict\[.*|list\[.*|function-.*)$")
+UNIONS = {"values", "min", "max", "step", "pass_if", "live", "jobs", "runs"}
+
+
+def _all_said(error: ValidationError) -> list[str]:
+    """Each wrong key once, with all that its value may be."""
+    said: dict[str, list[str]] = {}
+    for one in error.errors():
+        start, message = _said(one)
+        said.setdefault(start, []).append(message)
+    return [start + _joined(messages) for start, messages in said.items()]
+
+
+def _said(error: Any) -> tuple[str, str]:
+    parts: list[str] = []
+    for part in error["loc"]:
+        if not (UNIONS & set(parts) and isinstance(part, str) and BRANCH.match(part)):
+            parts.append(str(part))
+    key = ".".join(parts)
     kind, value = error["type"], error.get("input")
     if kind == "extra_forbidden":
-        return f"{key} is not a key of this table; check its spelling"
+        return f"{key} is not a key of this table; ", "check its spelling"
     if kind == "missing":
-        return f"{key} is missing"
-    shown = f" {value!r}" if isinstance(value, str | int | float | bool | date | datetime) else ""
-    return f"{key} is{shown}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+        return f"{key} is missing; ", f"add a table [{key}]" if len(parts) == 1 else "add it"
+    if isinstance(value, datetime):
+        value = value.isoformat()
+    if kind in ("date_type", "date_from_datetime_inexact"):
+        return f"{key} is {str(value)!r}: ", "write a day without quotes, e.g. 2026-10-01"
+    shown = f" {value!r}" if isinstance(value, str | int | float | bool) else ""
+    return f"{key} is{shown}: ", f"{error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _joined(messages: list[str]) -> str:
+    first, *more = messages
+    return " or ".join([first, *(m.removeprefix("input should be ") for m in more)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +15,18 @@ SYNTAX = (
     "step, NAME=rating:0..1:any without one) or NAME=preference:A/B/TIE"
 )
 Value = str | int | float | bool
+#: The digits that the numbers of a scale may have before, and after, the point.
+DIGITS = (15, 20)
+#: Which settings mean something on which scales only.
+ONLY_ON = {
+    "min": ("rating",),
+    "max": ("rating",),
+    "step": ("rating",),
+    "pass_if": ("binary",),
+    "fixed": ("preference",),
+    "flipped": ("preference",),
+    "whole_set": ("nominal",),
+}
 
 
 def parse(spec: str) -> Dimension:
@@ -54,14 +68,15 @@ def dimension(name: str, table: Mapping[str, Any], *, untyped: bool = False) -> 
         scale = _categories(kind, values, table)
     else:
         raise ValueError(f"scale is {kind!r}; it is one of binary, nominal, ordinal, rating, preference")
+    for key, kinds in ONLY_ON.items():
+        if key in table and kind not in kinds:
+            raise ValueError(f"{key} belongs to a {' or '.join(kinds)} scale, but this one is {kind}; take it out")
+    if table.get("flipped") == "tie" and len(scale.labels) < 3:
+        raise ValueError('flipped is "tie", but the scale has no tie; add one, e.g. values = ["A", "B", "tie"]')
     map_ = {str(k): str(v) for k, v in table.get("map", {}).items()}
     abstain = tuple(str(a) for a in table.get("abstain", ()))
-    known = {n.strip().casefold() for n in (*scale.names, *abstain)}
-    for source, target in map_.items():
-        if scale.levels is not None and target.strip().casefold() not in known:
-            raise ValueError(
-                f"map sends {source!r} to {target!r}, which is not on the scale; it has {', '.join(scale.names)}"
-            )
+    choices = tuple(map(str, table.get("choices", ())))
+    _check_targets(map_, abstain, scale, choices)
     return Dimension(
         name=name,
         scale=scale,
@@ -76,6 +91,21 @@ def dimension(name: str, table: Mapping[str, Any], *, untyped: bool = False) -> 
     )
 
 
+def _check_targets(map_: Mapping[str, str], abstain: Sequence[str], scale: Scale, choices: Sequence[str]) -> None:
+    """That the map leads to the scale (or to the choices that are ticked), and that "unsure" is no category of it."""
+    targets = choices or scale.names
+    known = {n.strip().casefold() for n in targets}
+    unsure = {a.strip().casefold() for a in abstain}
+    for word in abstain:
+        if word.strip().casefold() in known:
+            raise ValueError(f"abstain names {word!r}, which is an answer on the scale; take it out of one of them")
+    for source, target in map_.items():
+        if scale.levels is not None and target.strip().casefold() not in known | unsure:
+            raise ValueError(
+                f"map sends {source!r} to {target!r}, which is not on the scale; it has {', '.join(targets)}"
+            )
+
+
 def threshold(text: str) -> tuple[str, Fraction]:
     """``">= 0.5"`` as a sign and a number."""
     for sign in (">=", "<=", ">", "<"):
@@ -86,6 +116,9 @@ def threshold(text: str) -> tuple[str, Fraction]:
 
 def _rating(table: Mapping[str, Any], values: Sequence[Value]) -> Scale:
     if values:
+        for key in ("min", "max", "step"):
+            if key in table:
+                raise ValueError(f"{key} is {table[key]!r}, but values are listed too; give one or the other")
         points = tuple(sorted(_number(str(v), "values") for v in values))
         if len(set(points)) < 2:
             raise ValueError(f"values are {values}; a rating needs at least two different ones")
@@ -110,6 +143,8 @@ def _rating(table: Mapping[str, Any], values: Sequence[Value]) -> Scale:
 
 
 def _categories(kind: ScaleKind, values: Sequence[Value], table: Mapping[str, Any]) -> Scale:
+    if odd := [v for v in values if isinstance(v, float) and not math.isfinite(v)]:
+        raise ValueError(f"values name {odd[0]}, which is no answer")
     labels = tuple(v if isinstance(v, str) else str(v).lower() if isinstance(v, bool) else number(v) for v in values)
     wanted = {
         "binary": "two values, the first one is pass",
@@ -135,8 +170,14 @@ def _categories(kind: ScaleKind, values: Sequence[Value], table: Mapping[str, An
 
 def _number(text: str, where: str) -> Fraction:
     try:
-        if "/" in text or "_" in text:
-            raise ValueError
-        return Fraction(text.strip())
-    except ValueError:
+        found = Decimal(text.strip())
+        if "_" in text or not found.is_finite():
+            raise InvalidOperation
+    except InvalidOperation:
         raise ValueError(f"{where}: {text!r} is not a number") from None
+    exponent = found.as_tuple().exponent
+    assert isinstance(exponent, int)
+    before, after = DIGITS
+    if found.adjusted() >= before or exponent < -after:
+        raise ValueError(f"{where}: {text!r} has more digits than {before} before or {after} after the point")
+    return Fraction(found)
