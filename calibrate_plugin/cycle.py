@@ -25,6 +25,9 @@ from calibrate_plugin.report.build import Pulled, build, item_agreement
 from calibrate_plugin.store import Store
 from calibrate_plugin.sync import Progress, SyncOutcome, sync
 
+#: The tables whose order in the settings file a report shows.
+ORDERED = ("dimensions", "sources")
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -55,23 +58,32 @@ def open_all(config: Config) -> dict[str, Source]:
 def pulled(store: Store, number: int | None = None) -> Pulled:
     """What the store knew at a sync number (now: None), as the rules take it."""
     labels = store.as_of(number)
-    parts = {str(key[0]): part.drop("source") for key, part in labels.partition_by("source", as_dict=True).items()}
     items, aside = store.item_facts(number), store.aside(number)
     return Pulled(
-        parts or {"": frame(LABELS)},
+        parts_of(labels),
         items.select(list(ITEMS)),
         aside.select(list(ASIDE)),
         store.names(number),
     )
 
 
+def parts_of(labels: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """What ``Store.as_of`` gives, source by source in the order of their names: where labels tie, their place decides."""
+    parts = {str(key[0]): part.drop("source") for key, part in labels.partition_by("source", as_dict=True).items()}
+    return dict(sorted(parts.items())) or {"": frame(LABELS)}
+
+
 def report_now(store: Store, config: Config, at: datetime) -> tuple[Report, Ratings]:
     """The study's report from what the store knows now, kept there with the settings that it was made under."""
     number = store.latest()
-    state = store.keep_settings(_plain(config.document))
     report, ratings = build(config.study, pulled(store, number), at)
-    store.keep_report(json.render(report).encode("utf-8"), state.id, number=number)
+    keep(store, config, json.render(report).encode("utf-8"), number)
     return report, ratings
+
+
+def keep(store: Store, config: Config, body: bytes, number: int) -> int:
+    """Keep a report (JSON) made from the facts at ``number``, with the settings that it was made under."""
+    return store.keep_report(body, store.keep_settings(_plain(config.document)).id, number=number)
 
 
 def turn(
@@ -112,8 +124,21 @@ def push(
     dry_run: bool = False,
 ) -> dict[str, Pushed | str]:
     """Write the results back to every source that asks for them, and write down what was written."""
-    items = item_agreement(ratings)
     of_runs = {run: build(config.study, pulled(store), report.generated_at, run=run)[0] for run in runs(ratings)}
+    return write_back(store, config, sources, report, item_agreement(ratings), of_runs, dry_run=dry_run)
+
+
+def write_back(
+    store: Store,
+    config: Config,
+    sources: Mapping[str, Source],
+    report: Report,
+    items: pl.DataFrame,
+    of_runs: Mapping[str, Report],
+    *,
+    dry_run: bool = False,
+) -> dict[str, Pushed | str]:
+    """As ``push``, from what is known already: ``items`` as of ``item_agreement``, ``of_runs`` the report of each run."""
     done: dict[str, Pushed | str] = {}
     for name in wants_push(config):
         sink = sources[name]
@@ -169,7 +194,7 @@ def runs(ratings: Ratings) -> list[str]:
 
 
 def _plain(document: Mapping[str, object]) -> dict[str, object]:
-    """A settings file as JSON can keep it."""
+    """A settings file as JSON can keep it. Kept JSON is sorted, so ``order`` says how the tables stood in the file."""
 
     def plain(value: object) -> object:
         if isinstance(value, Mapping):
@@ -178,4 +203,5 @@ def _plain(document: Mapping[str, object]) -> dict[str, object]:
             return [plain(v) for v in value]
         return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
-    return {k: plain(v) for k, v in document.items()}
+    order = {key: list(table) for key in ORDERED if isinstance(table := document.get(key), Mapping)}
+    return {k: plain(v) for k, v in document.items()} | {"order": plain(order)}

@@ -15,6 +15,7 @@ COMMANDS = {
     "versions": "calibrate_plugin.cli.versions:versions",
     "push": "calibrate_plugin.cli.push:push",
     "unpush": "calibrate_plugin.cli.push:unpush",
+    "history": "calibrate_plugin.cli.history:history",
     "completion": "calibrate_plugin.cli.completion:completion",
 }
 
