@@ -33,6 +33,7 @@ from calibrate_plugin.model import (
     Slice,
     Study,
     frame,
+    number,
 )
 from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply
 
@@ -87,7 +88,7 @@ def build(
             study=study.name,
             generated_at=generated_at,
             dimensions=tuple(dimensions),
-            coverage=_coverage(ratings, pulled.aside),
+            coverage=coverage(ratings, pulled.aside),
             bands=study.bands,
             sources=tuple(pulled.labels),
         ),
@@ -140,7 +141,7 @@ class Builder:
             fleiss_all=fleiss,
             alpha_all=alpha,
             disagreements=self._disagreements(listed),
-            set_aside=self._set_aside(),
+            set_aside=self.set_aside(),
             set_aside_listed=self._set_aside_listed(listed),
             slices=(),
             notes=tuple(self._notes()),
@@ -209,7 +210,7 @@ class Builder:
                 if (pair := self._pair(a, b)) is not None:
                     yield pair
 
-    def _set_aside(self) -> dict[str, int]:
+    def set_aside(self) -> dict[str, int]:
         # Gold is never a rater, so it is not set aside either.
         gold = [i for i, r in enumerate(self.answers.raters) if r.kind == "gold"]
         frame = self.answers.frame.filter(pl.col("cause").is_not_null() & ~pl.col("rater").is_in(gold))
@@ -232,7 +233,9 @@ class Builder:
         return alone.height
 
     def _set_aside_listed(self, listed: int) -> tuple[SetAside, ...]:
-        left = self.answers.frame.filter(pl.col("cause").is_not_null()).sort("row").head(listed)
+        gold = [i for i, r in enumerate(self.answers.raters) if r.kind == "gold"]
+        out = pl.col("cause").is_not_null() & ~pl.col("rater").is_in(gold)
+        left = self.answers.frame.filter(out).sort("row").head(listed)
         if left.is_empty():
             return ()
         about = self.ratings.labels[left["row"].to_numpy()].select("record", "seq", "source", "item", "rater", "value")
@@ -272,7 +275,7 @@ class Builder:
             rows.select("item", "rater", "level", "number").rows(), about.rows(), strict=True
         ):
             who = self.answers.raters[rater]
-            written = scale.names[level] if scale.levels is not None else f"{value:g}"
+            written = scale.names[level] if scale.levels is not None else number(value)
             answers.setdefault(item, []).append(Answer(who.name, who.kind, who.version, written, reason, at, link))
         return tuple(
             Disagreement(name, float(distance), bool(among[item]), bool(judged[item]), tuple(answers[item]))
@@ -325,7 +328,7 @@ def _audit(name: str, answers: Answers, labels: pl.DataFrame) -> pl.DataFrame:
     else:
         written = pl.col("level").replace_strict(dict(enumerate(scale.names)), default=None, return_dtype=pl.String)
     rows = rows.rename({"item": "code"}).with_columns(about).with_columns(pl.coalesce(written, "value").alias("value"))
-    rows = rows.with_columns(_place(scale).alias("place")).select(
+    rows = rows.with_columns(place_of(scale).alias("place")).select(
         "row", "code", "rater", "item", "name", "kind", "version", "value", "reason", "link", "cause", "place"
     )
     both = rows.join(rows.drop("item"), on="code", suffix="_b").filter(pl.col("rater") < pl.col("rater_b"))
@@ -345,7 +348,7 @@ def _audit(name: str, answers: Answers, labels: pl.DataFrame) -> pl.DataFrame:
         "value_b",
         "reason_b",
         "link_b",
-        pl.when(cause.is_null()).then(_agreement(scale)).alias("agreement"),
+        pl.when(cause.is_null()).then(agreement_of(scale)).alias("agreement"),
         cause.is_null().alias("counted"),
         cause.alias("cause"),
     )
@@ -362,14 +365,15 @@ def item_agreement(ratings: Ratings) -> pl.DataFrame:
             "row",
             pl.col("item").alias("code"),
             "rater",
-            _place(answers.dimension.scale).alias("place"),
+            place_of(answers.dimension.scale).alias("place"),
             pl.col("rater").replace_strict(kinds, default=None, return_dtype=pl.String).eq("evaluator").alias("judge"),
         )
         both = rows.join(rows, on="code", suffix="_b").filter(
             (pl.col("rater") < pl.col("rater_b")) & ~(pl.col("judge") & pl.col("judge_b"))
         )
         per = both.group_by("code", maintain_order=True).agg(
-            _agreement(answers.dimension.scale).mean().alias("agreement"),
+            # Sorted, so that the last bit of the mean does not tell in which order the labels came.
+            agreement_of(answers.dimension.scale).sort().mean().alias("agreement"),
             pl.len().cast(pl.Int64).alias("n_pairs"),
             (pl.col("place") != pl.col("place_b")).any().alias("disagree"),
             pl.col("row").first(),
@@ -386,7 +390,7 @@ def item_agreement(ratings: Ratings) -> pl.DataFrame:
     return pl.concat(parts).sort("dimension", "item") if parts else pl.DataFrame()
 
 
-def _place(scale: Scale) -> pl.Expr:
+def place_of(scale: Scale) -> pl.Expr:
     """Where an answer lies on its scale, as a number."""
     if scale.levels is None:
         return pl.col("number")
@@ -394,7 +398,7 @@ def _place(scale: Scale) -> pl.Expr:
     return pl.col("level").replace_strict(places, default=None, return_dtype=pl.Float64)
 
 
-def _agreement(scale: Scale) -> pl.Expr:
+def agreement_of(scale: Scale) -> pl.Expr:
     """Pair agreement of the columns place and place_b."""
     apart = (pl.col("place") - pl.col("place_b")).abs()
     if not scale.ordered:
@@ -409,18 +413,17 @@ def _groups(ratings: Ratings, facts: pl.DataFrame, fact: str) -> list[tuple[str,
     labels = ratings.labels
     if fact in LABEL_FACTS:
         column = "version" if fact == "guideline" else fact
-        limited = LABEL_FACTS[fact]
-        values = labels.filter((pl.col("kind") == limited) & pl.col(column).is_not_null())[column].unique().sort()
+        every = pl.concat([a.frame.select("row", "rater") for a in ratings.answers.values()]).unique("row")
+        # What a rater is, the study settles; the same raters stand beside each dimension.
+        raters = next(iter(ratings.answers.values())).raters
+        limited = [i for i, r in enumerate(raters) if r.kind == LABEL_FACTS[fact]]
+        given = every.filter(pl.col("rater").is_in(limited))["row"]
+        said = pl.DataFrame({"row": given, "value": labels[column].gather(given)}).drop_nulls("value")
+        values = said["value"].unique().sort()
         _check(fact, values.to_list(), facts)
+        others = ~pl.col("rater").is_in(limited)
         return [
-            (
-                value,
-                pl.col("row").is_in(
-                    labels.with_row_index("_row")
-                    .filter((pl.col("kind") != limited) | (pl.col(column) == value))["_row"]
-                    .implode()
-                ),
-            )
+            (value, others | pl.col("row").is_in(said.filter(pl.col("value") == value)["row"].implode()))
             for value in values
         ]
     chosen = facts.filter(pl.col("fact") == fact).unique("item", keep="first", maintain_order=True)
@@ -436,8 +439,8 @@ def _groups(ratings: Ratings, facts: pl.DataFrame, fact: str) -> list[tuple[str,
 
 def _check(fact: str, values: list[str], facts: pl.DataFrame) -> None:
     if not values:
-        known = sorted({*facts["fact"].unique().to_list(), *LABEL_FACTS})
-        raise ValueError(f"no item has the fact {fact!r}; there are: {', '.join(known)}")
+        known = sorted({*facts["fact"].unique().to_list(), *LABEL_FACTS} - {fact})
+        raise ValueError(f"no item or label has the fact {fact!r}; there are: {', '.join(known)}")
     if len(values) > MOST_SLICES:
         raise ValueError(
             f"{fact!r} has {len(values)} values, more than the {MOST_SLICES} that a report can be split by; "
@@ -445,7 +448,7 @@ def _check(fact: str, values: list[str], facts: pl.DataFrame) -> None:
         )
 
 
-def _coverage(ratings: Ratings, aside: pl.DataFrame) -> Coverage:
+def coverage(ratings: Ratings, aside: pl.DataFrame) -> Coverage:
     size = 0
     for answers in ratings.answers.values():
         if answers.frame.height:
