@@ -440,7 +440,8 @@ def _groups(ratings: Ratings, facts: pl.DataFrame, fact: str) -> list[tuple[str,
 def _check(fact: str, values: list[str], facts: pl.DataFrame) -> None:
     if not values:
         known = sorted({*facts["fact"].unique().to_list(), *LABEL_FACTS} - {fact})
-        raise ValueError(f"no item or label has the fact {fact!r}; there are: {', '.join(known)}")
+        which = "label" if fact in LABEL_FACTS else "item"
+        raise ValueError(f"no {which} has the fact {fact!r}; there are: {', '.join(known)}")
     if len(values) > MOST_SLICES:
         raise ValueError(
             f"{fact!r} has {len(values)} values, more than the {MOST_SLICES} that a report can be split by; "
