@@ -98,22 +98,29 @@ class LiveOptions:
 
 @dataclass(slots=True)
 class Cursor:
-    """Where a pull goes on: all was listed at ``seen`` (milliseconds) but what lies before ``below``, if that is set."""
+    """Where a pull goes on: all was listed at ``seen`` (milliseconds) but what lies before ``below``, if that is set.
+
+    ``rules`` tells under which settings: with another name, environment or rule the old scores must be read again too.
+    """
 
     seen: int
+    rules: str
     below: int | None = None
 
     def text(self) -> str:
-        return json.dumps({"v": 1, "seen": self.seen, **({"below": self.below} if self.below is not None else {})})
+        below = {"below": self.below} if self.below is not None else {}
+        return json.dumps({"v": 1, "rules": self.rules, "seen": self.seen, **below})
 
     @classmethod
-    def read(cls, text: str | None) -> Cursor | None:
+    def read(cls, text: str | None, rules: str) -> Cursor | None:
         """None where there is none, or one of another kind: then everything is listed, which is never wrong."""
         try:
             given = json.loads(text or "null")
-            return cls(int(given["seen"]), given.get("below")) if given["v"] == 1 else None
+            if given["v"] == 1 and given["rules"] == rules:
+                return cls(int(given["seen"]), rules, given.get("below"))
         except (ValueError, KeyError, TypeError):
-            return None
+            pass
+        return None
 
 
 class LiveScores:
@@ -274,7 +281,7 @@ class LiveScores:
     def pull(self, since: Since | None = None) -> Iterator[Page | Covered]:
         """Pages of labels, and after each stretch of time that it is covered. See ``connector.Source``."""
         asked = since or Since()
-        cursor = Cursor.read(asked.cursor) if not asked.full else None
+        cursor = Cursor.read(asked.cursor, self.rules.digest) if not asked.full else None
         who = self.identity()
         begin, floor = self._since(), None
         now = self._now()
@@ -369,12 +376,15 @@ class _Pull:
             yield from self._publish(expired, upper, self._between(region, expired), more=True)
             upper = expired
         rest = next((r.end for r in regions[regions.index(region) + 1 :]), None)
-        yield from self._publish(start, upper, Cursor(self.now, rest).text(), more=False)
+        yield from self._publish(start, upper, self._cursor(rest), more=False)
         self.held = []
 
     def _between(self, region: _Region, border: int) -> str | None:
         """The cursor of a pull that may still be broken off."""
-        return Cursor(self.now, border).text() if region.backfill else self.since.cursor
+        return self._cursor(border) if region.backfill else self.since.cursor
+
+    def _cursor(self, below: int | None) -> str:
+        return Cursor(self.now, self.source.rules.digest, below).text()
 
     def _compacted(self) -> Page:
         table, rest = self.reader.take()

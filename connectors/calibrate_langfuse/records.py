@@ -8,11 +8,12 @@ million scores never become a million objects.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import quote
@@ -148,6 +149,13 @@ class Rules:
             url=url.rstrip("/") if url else None,
             project=_text_option(where, given, "project"),
         )
+
+    @property
+    def digest(self) -> str:
+        """The same for the same rules, in every process."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: sorted(v) if isinstance(v, frozenset) else str(v) for k, v in parts.items()}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _flag(where: str, given: Mapping[str, Any], key: str) -> bool:

@@ -43,7 +43,10 @@ class Abilities:
 
 def abilities(server: Langfuse) -> Abilities:
     """Ask the server what it is. Raises Unavailable where nothing there reads scores with this key."""
-    health = server.get("/health")
+    try:
+        health = server.get("/health")
+    except NotOffered:
+        health = None
     version = health.get("version") if isinstance(health, dict) else None
     refusals: list[str] = []
     ways: tuple[tuple[Mode, str, dict[str, str | int]], ...] = (

@@ -642,16 +642,41 @@ def test_a_broken_off_first_pull_does_not_list_the_published_part_again(
         listed = sum(r.rows for r in server.requests[before:] if r.endpoint == SCORES)
         assert listed < 3000 - published + 300
         assert study.labels().equals(fresh(server))
-        assert study.store.source("judges")[1] == Cursor(seen=server.clock.ms()).text()
+        cursor = study.store.source("judges")[1]
+        assert cursor == Cursor(server.clock.ms(), study.source.rules.digest).text()  # type: ignore[union-attr]
 
 
 def test_a_cursor_of_another_kind_means_that_everything_is_listed() -> None:
     with LangfuseStandin() as server:
         server.add_scores(spread(200))
-        for text in ("", "2026-11-30", '{"v": 2, "seen": 1}', '{"seen": 5}', "[]"):
+        for text in ("", "2026-11-30", '{"v": 2, "seen": 1}', '{"v": 1, "seen": 5, "rules": "other"}', "[]"):
             labels, _, covered = read(source_of(server), Since(cursor=text))
             assert len(labels) == 200
             assert covered[-1].scope == Scope()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        settings({"Safety": ("safety",), "Tone": ("tone",)}),
+        settings({"Safety": ("safety",)}, environments=["default"]),
+        settings({"Safety": ("safety",)}, version_key="prompt"),
+        settings({"Safety": ("safety",)}, since=date(2026, 11, 2)),
+    ],
+)
+def test_changed_settings_read_the_old_scores_again_under_them(tmp_path: Path, changed: SourceSettings) -> None:
+    with LangfuseStandin() as server:
+        server.add_scores(spread(300, metadata={"prompt": "v7"}))
+        server.add_score(id="tone", name="tone", value=True, traceId="t", timestamp=day(3), metadata={"prompt": "v7"})
+        study = Study(server, tmp_path / "s.db", settings({"Safety": ("safety",)}))
+        study.sync()
+        assert study.sync(source=source_of(server, changed)).outcome == "ok"
+        begin = datetime(2026, 11, 2, tzinfo=UTC) if changed.since else datetime(2026, 1, 1, tzinfo=UTC)
+        stored = study.store.as_of().filter(pl.col("retired").is_null() & (pl.col("placed") >= begin))
+        assert stored.select(KEPT).sort("record").equals(fresh(server, changed))
+        requests = len(server.requests)
+        study.sync(source=source_of(server, changed))
+        assert len(server.requests) - requests <= 6
 
 
 def test_closing_a_pull_ends_its_threads_and_its_requests() -> None:
