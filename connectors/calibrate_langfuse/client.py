@@ -155,18 +155,20 @@ class Langfuse:
                 raise SettingsError(
                     f"{where}.ca_file names {ca!r}, which is no file of certificates: {error}"
                 ) from None
-        return cls(
-            base_url(url, where),
-            public,
-            secret,
-            **{
-                "verify": verify,
-                "proxy": options.get("proxy"),
-                "timeout": float(options.get("timeout", 60.0)),
-                "connections": int(options.get("workers", 8)),
-                **changes,
-            },
-        )
+        timeout, proxy = options.get("timeout", 60), options.get("proxy")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
+            raise SettingsError(f"{where}.timeout is {timeout!r}; give seconds above 0")
+        given = {
+            "verify": verify,
+            "proxy": proxy,
+            "timeout": float(timeout),
+            "connections": int(options.get("workers", 8)),
+            **changes,
+        }
+        try:
+            return cls(base_url(url, where), public, secret, **given)
+        except (ValueError, TypeError, httpx.InvalidURL, ImportError):
+            raise SettingsError(f"{where}.proxy is no address of a proxy, e.g. http://proxy.example:3128") from None
 
     def close(self) -> None:
         self._http.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -105,8 +106,9 @@ class Listing:
             with self._turn:
                 self._stopped = True
                 self._turn.notify_all()
+            end = time.monotonic() + 1  # a thread that waits for the server ends by itself
             for thread in self._threads:
-                thread.join(timeout=1)
+                thread.join(timeout=max(0.0, end - time.monotonic()))
 
     def _next(self) -> list[Row] | None:
         with self._turn:

@@ -145,7 +145,7 @@ class Push:
         """Write what differs from what ``results.written`` says is there."""
         study = clean(results.report.study)
         writes: list[Write] = []
-        wanted = {score.target: score for score in self._wanted(results, study, writes)}
+        wanted = {score.target: score for score in self._wanted(results, study)}
         marks = {target: Mark.read(text) for target, text in results.written.items() if target.startswith("score ")}
         todo: list[tuple[Score, Mark | None]] = []
         for target, score in wanted.items():
@@ -168,7 +168,7 @@ class Push:
 
     # what there is to write
 
-    def _wanted(self, results: Results, study: str, writes: list[Write]) -> Iterator[Score]:
+    def _wanted(self, results: Results, study: str) -> Iterator[Score]:
         known: pl.DataFrame | None = None
         if (self.options.items and len(results.items)) or (self.options.runs and results.runs):
             known = results.known(Scope())
@@ -186,6 +186,8 @@ class Push:
         traces: dict[str, str] = {}
         if self.level == "observation" and known is not None:
             traces = dict(known.select("item", "task").drop_nulls().unique("item", keep="last").iter_rows())
+            if nowhere := items["item"].n_unique() - len(set(items["item"]) & set(traces)):
+                log.info("%d observations get no scores, because their trace is not known", nowhere)
         for row in items.sort("item", "dimension").iter_rows(named=True):
             item = str(row["item"])
             on = {_SUBJECTS[self.level]: item}

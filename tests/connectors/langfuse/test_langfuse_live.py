@@ -103,6 +103,8 @@ def test_an_address_that_is_none_is_refused_without_repeating_a_key(monkeypatch:
         ({"workers": 100}, "from 1 to 32"),
         ({"runs": "no"}, "give true or false"),
         ({"failed_runs": ["x"]}, "give a table"),
+        ({"timeout": "long"}, "seconds above 0"),
+        ({"proxy": "somewhere:with-a-password"}, "proxy is no address of a proxy"),
         ({"ca_file": "/no/such/file.pem"}, "no file of certificates"),
     ],
 )
