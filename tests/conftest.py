@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 
@@ -18,3 +23,18 @@ def shared() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+@pytest.fixture(scope="session")
+def real_data(shared: Path) -> Callable[[str], tuple[pl.DataFrame, dict[str, Any]]]:
+    """Real labelled data by name: its labels as the source gave them (all columns text) and its published numbers."""
+
+    def load(name: str) -> tuple[pl.DataFrame, dict[str, Any]]:
+        folder = shared / "data" / name
+        text = gzip.decompress((folder / "labels.csv.gz").read_bytes())
+        items = gzip.decompress((folder / "items.csv.gz").read_bytes())
+        labels = pl.read_csv(text, infer_schema=False, missing_utf8_is_empty_string=True)
+        facts = pl.read_csv(items, infer_schema=False)
+        return labels.join(facts, on="item", how="left"), json.loads((folder / "expected.json").read_text())
+
+    return load

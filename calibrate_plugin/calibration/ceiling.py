@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from calibrate_plugin.agreement.estimate import Resampling
 from calibrate_plugin.calibration.design import UNKNOWN, Design
-from calibrate_plugin.calibration.kappas import Found, mean_kappas, named
+from calibrate_plugin.calibration.kappas import FEWEST_RARE, Found, mean_kappas, named
 from calibrate_plugin.calibration.panel import Panel
 from calibrate_plugin.model import IntervalReason, Measure, Reason
 
 Array = NDArray[Any]
 Word = Literal["below the annotators", "like another annotator", "cannot tell yet", "no human ceiling"]
-VerdictReason = Reason | IntervalReason | Literal["one_annotator", "unanswered"]
+VerdictReason = Reason | IntervalReason | Literal["one_annotator", "rare_answer", "unanswered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,10 @@ class Verdict:
     """What the difference says, for these annotators only.
 
     ``word`` is None where there is no verdict, for ``reason``. Beside "cannot tell yet", ``more_items`` is how many more
-    items would decide it if the difference stays as it is; with the reason ``unanswered`` the judge would be like another
-    annotator, were it not for the items that it was asked about and left without an answer.
+    items would decide it if the difference stays as it is. Two reasons keep a judge whose difference is near enough from
+    the favourable word: ``rare_answer``, a rater gave answers other than the most frequent one fewer than 5 times, so there
+    was hardly anything to agree on; ``unanswered``, it does not hold once the items that the judge was asked about and left
+    without an answer count as wrong.
     """
 
     word: Word | None
@@ -151,6 +153,10 @@ def verdict(
     if interval.high < 0:
         return Verdict("below the annotators", None, margin, None, warnings)
     if interval.low > -margin:
+        if "rare_answer" in warnings:
+            rarest = difference.details.get("rarest", 0)
+            more = ceil(difference.n_items * (FEWEST_RARE / rarest - 1)) if rarest else None
+            return Verdict("cannot tell yet", "rare_answer", margin, more, warnings)
         if as_wrong is not None and (as_wrong.interval is None or as_wrong.interval.low <= -margin):
             return Verdict("cannot tell yet", "unanswered", margin, None, warnings)
         return Verdict("like another annotator", None, margin, None, warnings)
@@ -159,7 +165,7 @@ def verdict(
         (interval.high - difference.value, -difference.value),
         (difference.value - interval.low, difference.value + margin),
     ]
-    times = min((half / distance) ** 2 for half, distance in ways if distance > 0)
+    times = min((half / distance) ** 2 for half, distance in ways if distance > 1e-9)
     more = max(1, ceil(difference.n_items * times - 1e-9) - difference.n_items)
     return Verdict("cannot tell yet", None, margin, more, warnings)
 

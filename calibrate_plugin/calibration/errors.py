@@ -108,12 +108,12 @@ class Spearman:
         cells = sums.reshape(*sums.shape[:-1], q, q)
         rows, columns = cells.sum(axis=-1), cells.sum(axis=-2)
         # Twice the midrank less the mean rank: whole numbers that sum to 0 over the answers.
-        n = rows.sum(axis=-1)[..., None]
+        n = np.asarray(rows.sum(axis=-1))[..., None]
         x = 2 * np.cumsum(rows, axis=-1) - rows - n
         y = 2 * np.cumsum(columns, axis=-1) - columns - n
         together = ((cells * y[..., None, :]).sum(axis=-1) * x).sum(axis=-1)
         spread = (rows * x * x).sum(axis=-1) * (columns * y * y).sum(axis=-1)
-        return together, _root(spread, n[..., 0] ** 6)
+        return together, _root(spread, n[..., 0].astype(np.float64) ** 6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ Pair = tuple[int, int]
 
 #: With more different patterns than this there are as many items, and the large-sample interval serves.
 MOST_PATTERNS = 400
+#: A rater with fewer answers than this beside the most frequent one decides a kappa by a handful.
+FEWEST_RARE = 5
 _WORK = 5e9
 
 
@@ -167,6 +169,7 @@ def mean_kappas(
             why,
             {"kind": "mean of cohen", "pairs": len(inside[name]), "undefined_pairs": len(at) - len(inside[name])},
         )
+    rarest = _rarest(table, panel.levels)
     differences: dict[tuple[str, str], Measure] = {}
     for first, second in contrasts:
         a, b = values[first], values[second]
@@ -179,7 +182,8 @@ def mean_kappas(
             None,
             interval,
             why,
-            warnings=_rare(table) if both is not None else (),
+            {"rarest": rarest},
+            ("rare_answer",) if both is not None and rarest < FEWEST_RARE else (),
         )
     undefined = {name: len(members[name]) - len(at) for name, at in inside.items()}
     return Found(kappas, means, differences, undefined, groups)
@@ -392,13 +396,15 @@ def _items_of(table: Named, pairs: Sequence[Pair]) -> int:
     return int(table.items[enters].sum())
 
 
-def _rare(table: Named) -> tuple[str, ...]:
-    """A rater who gave answers other than the most frequent one fewer than 5 times decides a kappa by a handful."""
+def _rarest(table: Named, levels: int) -> int:
+    """Of the raters' numbers of answers other than their own most frequent one, the smallest: a kappa hangs on them."""
+    fewest = table.n
     for column in table.answers.T:
-        given = np.bincount(column[column >= 0], weights=table.items[column >= 0])
-        if len(given) and given.sum() - given.max() < 5:
-            return ("rare_answer",)
-    return ()
+        told = (column >= 0) & (column < levels)
+        given = np.bincount(column[told], weights=table.items[told])
+        if len(given):
+            fewest = min(fewest, int(given.sum() - given.max()))
+    return fewest
 
 
 def _first_reason(measures: Sequence[Measure]) -> Reason:
@@ -408,4 +414,4 @@ def _first_reason(measures: Sequence[Measure]) -> Reason:
     return next((r for r in order if r in seen), "nothing_to_compare")
 
 
-__all__ = ["Distances", "Found", "Named", "distances_of", "mean_kappas", "named"]
+__all__ = ["FEWEST_RARE", "Distances", "Found", "Named", "distances_of", "mean_kappas", "named"]
