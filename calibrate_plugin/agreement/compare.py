@@ -29,8 +29,8 @@ from calibrate_plugin.agreement.statistics import (
     SpecificAgreement,
     Statistic,
     disagreement_of,
-    pairs_of,
     reason_of,
+    reason_of_specific,
 )
 from calibrate_plugin.agreement.weights import weights_of, whole
 from calibrate_plugin.model import Counts, Measure, Reason, Scale
@@ -186,11 +186,6 @@ class Counted:
             self.resampling.about("annotators", "ac"),
             {"ac": {"weights": self.weights.name, "form": "items", "kind": self._ac_name}},
         )["ac"]
-        # Items with one answer have a part in chance, and none in agreement: they are not what an interval can stand on.
-        paired = int(everyone.items[everyone.size > 1].sum())
-        ac = replace(ac, n_items=paired)
-        if ac.interval is not None and paired < FEWEST_ITEMS:
-            ac = replace(ac, interval=None, interval_reason="too_few_items")
         return Together(
             agreement["agreement"],
             agreement["kappa"],
@@ -305,7 +300,7 @@ class Counted:
             reasons["pabak"] = reason_of(patterns, chance_corrected=True, constant_is_defined=True)
             if self.scale.kind == "binary":
                 statistics |= {"positive": SpecificAgreement(0), "negative": SpecificAgreement(1)}
-                reasons |= {"positive": _specific(patterns, 0), "negative": _specific(patterns, 1)}
+                reasons |= {"positive": reason_of_specific(patterns, 0), "negative": reason_of_specific(patterns, 1)}
         about = {"kappa": dict(kind) | {"weights": self.weights.name}, "pabak": {"weights": self.weights.name}}
         return estimate(patterns, statistics, reasons, resampling, about)
 
@@ -472,15 +467,6 @@ def alpha_metrics(scale: Scale) -> tuple[AlphaMetric, ...]:
 def main_metric(scale: Scale) -> AlphaMetric:
     """Alpha's metric that stands for the scale."""
     return "ordinal" if scale.kind == "ordinal" else "interval" if scale.kind == "rating" else "nominal"
-
-
-def _specific(patterns: Patterns, level: int) -> Reason | None:
-    reason = reason_of(patterns, chance_corrected=False)
-    if reason is not None:
-        return reason
-    paired = patterns.where(pairs_of(patterns) > 0)
-    given = paired.answers[:, level].any() or (paired.own is not None and (paired.own == level).any())
-    return None if given else "same_answer"
 
 
 def _about(kappa: Measure, kind: Mapping[str, Any]) -> Measure:

@@ -70,7 +70,6 @@ def estimate(
         enters = statistic.enters(patterns)
         shared.setdefault(enters.tobytes(), (patterns.where(enters), []))[1].append(name)
     for entering, names in shared.values():
-        n_items = int(entering.items.sum())
         n_pairs = int((pairs_of(entering) * entering.items).sum())
         defined = {name: statistics[name] for name in names if reasons[name] is None}
         values = {name: point(entering, s) for name, s in defined.items()}
@@ -85,7 +84,7 @@ def estimate(
             found[name] = Measure(
                 value=value,
                 reason=reason,
-                n_items=n_items,
+                n_items=_bearing(entering, statistics[name]),
                 n_pairs=None if is_mean else n_pairs,
                 interval=interval,
                 interval_reason=why,
@@ -111,15 +110,14 @@ def intervals(
     patterns: Patterns, statistics: Mapping[str, Statistic], values: Mapping[str, float], resampling: Resampling
 ) -> dict[str, tuple[Interval | None, IntervalReason | None]]:
     """The interval of each statistic, or why there is none; all from the same resamples of items."""
-    n = int(patterns.items.sum())
     if resampling.method == "none":
         return dict.fromkeys(statistics, (None, "not_asked"))
-    if n < FEWEST_ITEMS:
-        return dict.fromkeys(statistics, (None, "too_few_items"))
     found: dict[str, tuple[Interval | None, IntervalReason | None]] = {}
     drawn: tuple[dict[str, Statistic], dict[str, Statistic]] = ({}, {})
     for name, statistic in statistics.items():
-        if resampling.method == "item-jackknife" or _costly(patterns, statistic, resampling.most_patterns):
+        if _bearing(patterns, statistic) < FEWEST_ITEMS:
+            found[name] = (None, "too_few_items")
+        elif resampling.method == "item-jackknife" or _costly(patterns, statistic, resampling.most_patterns):
             found[name] = _jackknife_interval(patterns, statistic, values[name], resampling)
         else:
             drawn[isinstance(statistic, Mean)][name] = statistic
@@ -127,6 +125,12 @@ def intervals(
         for name, draws in replicates(patterns, group, resampling).items():
             found[name] = _percentiles(patterns, group[name], values[name], draws, resampling)
     return found
+
+
+def _bearing(patterns: Patterns, statistic: Statistic) -> int:
+    """How many items a number stands on: items with one answer may have a part in its chance, and have none in it."""
+    bears = patterns.size >= 0 if isinstance(statistic, Mean) else pairs_of(patterns) > 0
+    return int(patterns.items[bears].sum())
 
 
 def _costly(patterns: Patterns, statistic: Statistic, most: int) -> bool:

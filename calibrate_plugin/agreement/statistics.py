@@ -74,19 +74,35 @@ def reason_of(patterns: Patterns, *, chance_corrected: bool, constant_is_defined
     return "same_answer" if used.sum() == 1 and not constant_is_defined else None
 
 
+def reason_of_specific(patterns: Patterns, level: int) -> Reason | None:
+    """Why there is no agreement on one level: no pair, or nobody who gave it."""
+    reason = reason_of(patterns, chance_corrected=False)
+    if reason is not None:
+        return reason
+    paired = patterns.where(pairs_of(patterns) > 0)
+    given = paired.answers[:, level].any() or (paired.own is not None and (paired.own == level).any())
+    return None if given else "same_answer"
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Mean of w over all pairs, every pair alike."""
+    """Mean of w over all pairs, every pair alike; or (``items``) the mean over items of each item's mean."""
 
     weights: Weights
+    form: Literal["pairs", "items"] = "pairs"
 
     def enters(self, patterns: Patterns) -> Array:
         return pairs_of(patterns) > 0
 
     def features(self, patterns: Patterns, sizes: Array) -> Array:
+        if self.form == "items":
+            return _by_size(patterns, self.weights.distance, sizes)
         return np.column_stack([disagreement_of(patterns, self.weights.distance), pairs_of(patterns)])
 
     def ratio(self, sums: Array, sizes: Array) -> tuple[Any, Any]:
+        if self.form == "items":
+            apart = _means_by_size(sums, sizes, self.weights.levels)[0]
+            return self.weights.span - apart, self.weights.span + 0.0 * apart
         apart, pairs = sums[..., 0], sums[..., 1]
         return self.weights.span * pairs - apart, self.weights.span * pairs
 
@@ -381,5 +397,6 @@ __all__ = [
     "disagreement_of",
     "pairs_of",
     "reason_of",
+    "reason_of_specific",
     "value_of",
 ]
