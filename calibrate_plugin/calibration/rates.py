@@ -86,9 +86,8 @@ def corrected_rates(
     at = (gold.state == DECIDED) & (own >= 0) & design.chosen(panel.n)
     stratum, weight = design.of_items(at)
     table = _Table(panel, own[at].astype(np.int64), gold.level[at].astype(np.int64), stratum, weight)
-    return tuple(
-        _corrected(table, design, p, resampling.about("rate", panel.name(judge), p.period or "")) for p in production
-    )
+    name = panel.name(judge)
+    return tuple(_corrected(table, name, design, p, resampling.about("rate", name, p.period or "")) for p in production)
 
 
 class _Table:
@@ -115,7 +114,9 @@ class _Table:
         return all(np.ptp(self.weight[self.judge == k]) == 0 for k in np.unique(self.judge))
 
 
-def _corrected(table: _Table, design: Design, production: Production, resampling: Resampling) -> CorrectedRate:
+def _corrected(
+    table: _Table, judge: str, design: Design, production: Production, resampling: Resampling
+) -> CorrectedRate:
     level = resampling.level
     judged = np.array(production.judged, dtype=np.int64)
     n, n_production = table.n, int(judged.sum())
@@ -133,10 +134,9 @@ def _corrected(table: _Table, design: Design, production: Production, resampling
         rate = _powered(table, judged, level)
     elif design.kind == "by_judge":
         method = "post-stratification"
-        straight = table.even and (design.judge is None or not design.weighted or _by_own_label(table))
-        if design.lopsided and not _by_own_label(table) and design.judge is not None:
+        if design.lopsided and design.judge not in (None, judge):
             return _refused(production, "no_weights", n, observed)
-        rate = _post_stratified(table, judged, level) if straight else _reweighted(table, judged, resampling)
+        rate = _post_stratified(table, judged, level) if table.even else _reweighted(table, judged, resampling)
     elif not table.binary:
         return _refused(production, "wrong_design", n, observed)
     else:
@@ -147,11 +147,6 @@ def _corrected(table: _Table, design: Design, production: Production, resampling
     elif min(n, n_production) < FEWEST_ITEMS and rate.interval is not None:
         rate = _without_interval(rate, "too_few_items")
     return CorrectedRate(production.period, rate, observed, method, n, n_production, tpr, tnr)
-
-
-def _by_own_label(table: _Table) -> bool:
-    """Whether every stratum holds one answer of this judge only."""
-    return all(np.ptp(table.judge[table.stratum == h]) == 0 for h in np.unique(table.stratum))
 
 
 def _refused(production: Production, reason: Reason, n: int, observed: Measure | None = None) -> CorrectedRate:
