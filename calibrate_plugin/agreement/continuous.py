@@ -53,7 +53,8 @@ def agreement_and_kappa(group: Group, span: float, resampling: Resampling) -> tu
     with np.errstate(divide="ignore", invalid="ignore"):
         without = 1 - (total - apart) / (span * dropped)
         chance_apart = expected / couples
-        kappa = 1 - (total / n_pairs) / chance_apart
+        # Without any distance there is no kappa: the reasons below say so.
+        kappa = 1 - (total / n_pairs) / chance_apart if chance_apart else 0.0
         expected_left, couples_left = left
         kappa_without = 1 - ((total - apart) / dropped) / (expected_left / couples_left)
     answers = group.value if group.own is None else np.concatenate([group.value, group.own])

@@ -16,6 +16,7 @@ COMMANDS = {
     "push": "calibrate_plugin.cli.push:push",
     "unpush": "calibrate_plugin.cli.push:unpush",
     "history": "calibrate_plugin.cli.history:history",
+    "why": "calibrate_plugin.cli.why:why",
     "completion": "calibrate_plugin.cli.completion:completion",
 }
 

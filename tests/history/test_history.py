@@ -78,7 +78,7 @@ def test_each_number_is_shown_over_time_with_its_interval_and_the_versions_marke
     assert "evaluator.kappa of judge  ▁█" in shown.output
     rows = json.loads(CliRunner().invoke(main, ["history", "-c", str(world.path), "--format", "json"]).output)
     kappas = [r for r in rows if r["statistic"] == "annotators.kappa" and r["dimension"] == "Safety"]
-    assert [(r["report"], r["kind"], r["value"]) for r in kappas][0] == (1, "cohen", 1.0)
+    assert next((r["report"], r["kind"], r["value"]) for r in kappas) == (1, "cohen", 1.0)
     assert kappas[1]["low"] < kappas[1]["value"] < kappas[1]["high"]
     csv = CliRunner().invoke(main, ["history", "-c", str(world.path), "--format", "csv"]).output
     assert csv.splitlines()[0].startswith("report,number,at,dimension,statistic")
