@@ -452,8 +452,8 @@ def _check(fact: str, values: list[str], facts: pl.DataFrame) -> None:
 def coverage(ratings: Ratings, aside: pl.DataFrame) -> Coverage:
     size = 0
     for answers in ratings.answers.values():
-        if answers.frame.height:
-            size = max(size, int(answers.frame["item"].max()) + 1)  # type: ignore[arg-type]
+        if (last := answers.frame["item"].max()) is not None:
+            size = max(size, int(last) + 1)  # type: ignore[call-overload]
     people, machines = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
     labels = counted = 0
     for answers in ratings.answers.values():
