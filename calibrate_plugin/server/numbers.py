@@ -1,0 +1,247 @@
+"""The numbers of a study, kept up to date item by item.
+
+What the store published since the last look is taken out as it was and put in as it is, by the rules and the counting that a
+full computation uses; where that could not give the same (a person renamed, another version live, a rating without steps
+touched, too much changed at once) everything is computed anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import polars as pl
+
+from calibrate_plugin.cycle import parts_of
+from calibrate_plugin.model import ASIDE, DimensionReport, Report, Study
+from calibrate_plugin.ratings.rules import Ratings, apply, names_of
+from calibrate_plugin.ratings.tables import Tables
+from calibrate_plugin.report import json, recount
+from calibrate_plugin.report.build import Pulled, build, item_agreement
+from calibrate_plugin.report.recount import Counts
+from calibrate_plugin.store import Store
+
+log = logging.getLogger(__name__)
+
+#: More touched items than this are not worth taking out and putting in one by one.
+MOST_ITEMS = 20_000
+
+
+class _Anew(Exception):
+    """Only a full computation can give the numbers now; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The numbers at a sync number. Nothing in it ever changes; a newer state takes its place.
+
+    ``differing``: per dimension the pairs of answers that differ (``recount.differing``); ``agreement``: the rows of
+    ``build.item_agreement``. ``serial`` counts the states of this process.
+    """
+
+    serial: int
+    number: int
+    report: Report
+    body: bytes
+    differing: Mapping[str, pl.DataFrame]
+    agreement: pl.DataFrame
+    runs: tuple[str, ...]
+    full: bool  # computed anew, not adjusted
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is kept of the labels of a study, or of one run of it."""
+
+    counts: Counts
+    reports: dict[str, tuple[Tables | None, DimensionReport]] = field(default_factory=dict)
+
+
+class Numbers:
+    """Follows a store. Only one thread may call ``follow`` at a time; everybody may read ``state``."""
+
+    def __init__(self, store: Store, study: Study) -> None:
+        self.store, self.study = store, study
+        self.state: State | None = None
+        self._known: dict[str | None, _Known] = {}
+        self._called: dict[tuple[str, str], str] = {}
+        self._names: Mapping[str, Mapping[str, str]] = {}
+        self._sources: tuple[str, ...] = ()
+        self._lock = threading.RLock()
+        self._serial = 0
+
+    def follow(self, at: datetime, study: Study | None = None) -> bool:
+        """Bring ``state`` up to what the store has published (or to other settings); whether anything was new."""
+        with self._lock:
+            number = self.store.latest()
+            if study is not None and study != self.study:
+                self.study, self.state = study, None
+            if self.state is None:
+                self._compute(number, at)
+                return True
+            if self.state.number == number:
+                return False
+            try:
+                self._adjust(self.state, number, at)
+            except (_Anew, ValueError) as error:
+                log.info("everything is computed anew: %s", error)
+                self._compute(number, at)
+            return True
+
+    def run(self, run: str) -> Report:
+        """The report of one run, as of ``state``. Raises KeyError where no label of such a run stands."""
+        with self._lock:
+            state = self.state
+            if state is None or run not in state.runs:
+                raise KeyError(run)
+            if run not in self._known:
+                labels = self.store.as_of(state.number, reasons=False)
+                ratings = apply(self.study, parts_of(labels), self._names, run=run, called=self._called)
+                self._known[run] = _Known(recount.count(self.study, ratings, run))
+                self._whole(run, ratings, labels)
+            return self._report(run, state.number, state.report.generated_at)
+
+    # --- everything
+
+    def _compute(self, number: int, at: datetime) -> None:
+        labels = self.store.as_of(number, reasons=False)
+        self._names = self.store.names(number)
+        people, _, _ = recount.told(labels)
+        self._called = names_of(self.study, people, self._names)
+        parts = parts_of(labels)
+        ratings = apply(self.study, parts, self._names, called=self._called)
+        self._sources = tuple(parts)
+        self._known = {None: _Known(recount.count(self.study, ratings))}
+        self._whole(None, ratings, labels)
+        self._publish(number, at, recount.differing(ratings), item_agreement(ratings), full=True)
+
+    def _whole(self, run: str | None, ratings: Ratings, labels: pl.DataFrame) -> None:
+        """The reports of dimensions that are not counted in tables."""
+        known = self._known[run]
+        if None not in known.counts.tables.values():
+            return
+        report, _ = build(
+            self.study, Pulled(parts_of(labels), names=self._names), datetime.min.replace(tzinfo=UTC), run=run
+        )
+        for dimension in report.dimensions:
+            if known.counts.tables[dimension.name] is None:
+                known.reports[dimension.name] = None, dimension
+
+    # --- what changed
+
+    def _adjust(self, state: State, number: int, at: datetime) -> None:
+        if self.store.itemless_changed(state.number, number):
+            raise _Anew("labels without an item changed")
+        items = self.store.changed_items(state.number, number)
+        if len(items) > MOST_ITEMS:
+            raise _Anew(f"{len(items)} items changed at once")
+        before = self.store.as_of(state.number, items=items, reasons=False)
+        after = self.store.as_of(number, items=items, reasons=False)
+        counts = self._known[None].counts
+        names, called = self._renamed(counts, before, after, number)
+        if not counts.sequenced and (after["seq"].null_count() < after.height):
+            raise _Anew("labels have a number of order for the first time")
+        known: dict[str | None, _Known] = {}
+        touched = set(before["run"].drop_nulls()) | set(after["run"].drop_nulls())
+        replaced: tuple[Ratings, Ratings] | None = None
+        for run, own in self._known.items():
+            if run is not None and run not in touched:  # the labels of an item name every run that scored it
+                known[run] = own
+                continue
+            was, now = (self._rated(side, run, own.counts, names, called) for side in (before, after))
+            for name, tables in own.counts.tables.items():
+                if tables is None and not _answered(was, name).equals(_answered(now, name)):
+                    raise _Anew(f"{name} has no steps and changed")
+            made = own.counts.replaced(recount.count(self.study, was, run), recount.count(self.study, now, run))
+            self._same_live(own.counts, made, run)
+            known[run] = _Known(made, dict(own.reports))
+            if run is None:
+                replaced = was, now
+        assert replaced is not None
+        if bool(counts.sequenced) != bool(known[None].counts.sequenced):
+            raise _Anew("no label has a number of order any more")
+        touched_items = pl.Series("item", items, dtype=pl.String).implode()
+        fresh = recount.differing(replaced[1])
+        differing = {
+            name: pl.concat([old.filter(~pl.col("item").is_in(touched_items)), fresh[name]])
+            for name, old in state.differing.items()
+        }
+        agreement = pl.concat(
+            [state.agreement.filter(~pl.col("item").is_in(touched_items)), item_agreement(replaced[1])]
+        ).sort("dimension", "item")
+        self._known, self._called, self._names = known, called, names
+        self._publish(number, at, differing, agreement, full=False)
+
+    def _renamed(
+        self, counts: Counts, before: pl.DataFrame, after: pl.DataFrame, number: int
+    ) -> tuple[Mapping[str, Mapping[str, str]], dict[tuple[str, str], str]]:
+        if new := set(after["source"].unique()) - set(self._sources):
+            raise _Anew(f"there is a new source: {', '.join(sorted(new))}")
+        names = self.store.names(number)
+        people = dict(counts.people)
+        for side, sign in ((before, -1), (after, 1)):
+            for key, n in recount.told(side)[0].items():
+                people[key] = people.get(key, 0) + sign * n
+        called = names_of(self.study, (key for key, n in people.items() if n > 0), names)
+        if any(self._called.get(key, name) != name for key, name in called.items()):
+            raise _Anew("somebody is called otherwise now")
+        return names, self._called | called
+
+    def _rated(
+        self,
+        labels: pl.DataFrame,
+        run: str | None,
+        counts: Counts,
+        names: Mapping[str, Mapping[str, str]],
+        called: Mapping[tuple[str, str], str],
+    ) -> Ratings:
+        if counts.sequenced and labels["seq"].null_count() == labels.height:
+            # Among all labels a missing number ties; alone these would be numbered by their rows.
+            labels = labels.with_columns(seq=pl.lit(0, dtype=pl.Int64))
+        live = recount.live(self.study, counts.tables, run)
+        return apply(self.study, parts_of(labels), names, run=run, called=called, live=live)
+
+    def _same_live(self, was: Counts, now: Counts, run: str | None) -> None:
+        old, new = (recount.live(self.study, c.tables, run) for c in (was, now))
+        for dimension, live in new.items():
+            for evaluator, version in live.items():
+                if old[dimension].get(evaluator, version) != version:
+                    raise _Anew(f"another version of {evaluator} is live in {dimension}")
+
+    # --- the report
+
+    def _publish(
+        self, number: int, at: datetime, differing: Mapping[str, pl.DataFrame], agreement: pl.DataFrame, *, full: bool
+    ) -> None:
+        report = self._report(None, number, at)
+        self._serial += 1
+        runs = tuple(sorted(self._known[None].counts.runs))
+        body = json.render(report).encode("utf-8")
+        self.state = State(self._serial, number, report, body, differing, agreement, runs, full)
+
+    def _report(self, run: str | None, number: int, at: datetime) -> Report:
+        known = self._known[run]
+        dimensions = []
+        for dimension in self.study.dimensions:
+            tables = known.counts.tables[dimension.name]
+            kept = known.reports.get(dimension.name)
+            if tables is not None and (kept is None or kept[0] is not tables):
+                kept = tables, recount.dimension_report(self.study, dimension, tables, run)
+                known.reports[dimension.name] = kept
+            assert kept is not None
+            dimensions.append(kept[1])
+        aside = self.store.aside(number).select(list(ASIDE))
+        sources = self._sources or ("",)
+        return recount.report(self.study, tuple(dimensions), known.counts, aside, sources, at)
+
+
+def _answered(ratings: Ratings, dimension: str) -> pl.DataFrame:
+    """Each label that a dimension looks at, and what became of it."""
+    rows = ratings.answers[dimension].frame
+    if "label" not in ratings.labels.columns:  # there are none
+        return pl.DataFrame(schema={"level": pl.Int32, "number": pl.Float64, "cause": pl.String, "label": pl.Int64})
+    labels = ratings.labels["label"].gather(rows["row"]).alias("label")
+    return rows.select("level", "number", "cause", labels).sort("label")
