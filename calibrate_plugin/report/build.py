@@ -453,7 +453,7 @@ def coverage(ratings: Ratings, aside: pl.DataFrame) -> Coverage:
     size = 0
     for answers in ratings.answers.values():
         if (last := answers.frame["item"].max()) is not None:
-            size = max(size, int(last) + 1)  # type: ignore[call-overload]
+            size = max(size, int(last) + 1)  # type: ignore[arg-type]
     people, machines = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
     labels = counted = 0
     for answers in ratings.answers.values():
