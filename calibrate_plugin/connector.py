@@ -8,6 +8,7 @@ It reports what the platform says and never decides which labels count.
 
 from __future__ import annotations
 
+import hmac
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -250,6 +251,62 @@ class Discovers(Protocol):
     """A connector that can propose a study."""
 
     def discover(self) -> Discovery: ...
+
+
+class Forged(ConnectorError):
+    """A request says that it is a webhook, and does not prove it."""
+
+
+class Unknown(ConnectorError):
+    """A webhook is about something that the study does not have."""
+
+
+class Repeated(ConnectorError):
+    """A webhook came before; whoever sent it need not send it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request that says it is a webhook. Header names are in lower case; ``secret`` is the unguessable part of its path.
+    ``body`` is empty for a listener that does not want it."""
+
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    secret: str
+    body: bytes
+    at: datetime
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """A source that can be woken. What a webhook says is never data: it only tells where to look again."""
+
+    @property
+    def wants_body(self) -> bool:
+        """Whether the body is part of the proof."""
+        ...
+
+    def accepts(self, incoming: Incoming) -> str | None:
+        """The job to look at again (None: the whole source). Raises Forged, Unknown or Repeated; asks nobody."""
+        ...
+
+
+@runtime_checkable
+class Webhooks(Protocol):
+    """A connector that knows how its platform is made to send webhooks. ``url`` is where this source's webhooks go."""
+
+    def install_webhooks(self, url: str, secret: str) -> list[Finding]: ...
+
+    def webhooks(self, url: str) -> list[Finding]:
+        """What is set up there."""
+        ...
+
+    def remove_webhooks(self, url: str) -> list[Finding]: ...
+
+
+def same(given: str, expected: str | None) -> bool:
+    """Whether two secrets are the same, in a time that does not tell how far they are."""
+    return bool(expected) and hmac.compare_digest(given.encode("utf-8", "replace"), str(expected).encode())
 
 
 Open = Callable[[SourceSettings], Source]

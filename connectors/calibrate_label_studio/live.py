@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import polars as pl
 
-from calibrate_label_studio import checks, discovery, labelling, push
+from calibrate_label_studio import checks, discovery, labelling, push, webhooks
 from calibrate_label_studio.annotations import PREDICTION, Reading, Rows, called, time_of
 from calibrate_label_studio.export import tasks as read_tasks
 from calibrate_label_studio.file import ROWS
@@ -33,6 +33,7 @@ from calibrate_plugin.connector import (
     Discovery,
     Finding,
     Held,
+    Incoming,
     Page,
     Pushed,
     Results,
@@ -266,6 +267,21 @@ class LiveProjects:
     def push(self, results: Results, *, dry_run: bool = False) -> Pushed:
         """Write what differs: the line in each description, columns and tab where they may be shown."""
         return push.Projects(self.server, self.settings, self.ids).push(results, dry_run)
+
+    wants_body = False
+
+    def accepts(self, incoming: Incoming) -> str | None:
+        """The project that a webhook names in its address, if it has the secret; its body may be anything."""
+        return webhooks.accepts(self.settings, self.ids, incoming)
+
+    def install_webhooks(self, url: str, secret: str) -> list[Finding]:
+        return webhooks.install(self.server, self.ids, url, secret)
+
+    def webhooks(self, url: str) -> list[Finding]:
+        return webhooks.status(self.server, self.ids, url)
+
+    def remove_webhooks(self, url: str) -> list[Finding]:
+        return webhooks.remove(self.server, self.ids, url)
 
     def unpush(self, written: Mapping[str, str]) -> Pushed:
         """Remove all that carries our mark from these projects and those once written to."""

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from calibrate_langfuse import webhooks
 from calibrate_langfuse.checks import check
 from calibrate_langfuse.client import Clock, Langfuse, NotOffered, log
 from calibrate_langfuse.discovery import discover
@@ -28,6 +29,7 @@ from calibrate_plugin.connector import (
     Discovery,
     Finding,
     Held,
+    Incoming,
     Page,
     Pushed,
     Results,
@@ -130,6 +132,7 @@ class LiveScores:
         self, settings: SourceSettings, rules: Rules, *, server: Langfuse | None = None, clock: Clock | None = None
     ) -> None:
         self.settings = settings
+        self._signed = webhooks.Signed(settings)
         self.options = LiveOptions.of(settings)
         self.server = server or Langfuse.of(settings, **({"clock": clock} if clock else {}))
         self.rules = rules if rules.url else replace(rules, url=self.server.url)
@@ -277,6 +280,22 @@ class LiveScores:
         return Push(self.server, self.abilities, self.rules.level, options, now)
 
     # pulling
+
+    wants_body = True
+
+    def accepts(self, incoming: Incoming) -> str | None:
+        """None, for the whole project, where the signature is Langfuse's, fresh and not seen before."""
+        self._signed.check(incoming)
+        return None
+
+    def install_webhooks(self, url: str, secret: str) -> list[Finding]:
+        return webhooks.advice(url)
+
+    def webhooks(self, url: str) -> list[Finding]:
+        return webhooks.advice(url)
+
+    def remove_webhooks(self, url: str) -> list[Finding]:
+        return webhooks.advice(url)
 
     def pull(self, since: Since | None = None) -> Iterator[Page | Covered]:
         """Pages of labels, and after each stretch of time that it is covered. See ``connector.Source``."""
