@@ -49,9 +49,9 @@ def parse(spec: str) -> Dimension:
             raise ValueError(
                 f"{spec!r}: write the lowest and the highest value with two dots between, e.g. rating:1..5"
             )
-        table: dict[str, Any] = {"min": _number(low, spec), "max": _number(high, spec)}
+        table: dict[str, Any] = {"min": low.strip(), "max": high.strip()}
         if step:
-            table["step"] = step if step == "any" else _number(step, spec)
+            table["step"] = step.strip()
     else:
         parts = [p.replace("\0", "/") for p in values.replace("\\/", "\0").split("/")]
         table = {"values": [p.strip() for p in parts]}
@@ -169,12 +169,13 @@ def _categories(kind: ScaleKind, values: Sequence[Value], table: Mapping[str, An
 
 
 def _number(text: str, where: str) -> Fraction:
+    # By way of its decimal spelling: 0.1 is a tenth to whoever wrote it.
     try:
         found = Decimal(text.strip())
         if "_" in text or not found.is_finite():
             raise InvalidOperation
     except InvalidOperation:
-        raise ValueError(f"{where}: {text!r} is not a number") from None
+        raise ValueError(f"{where}: {text!r} is not a number; write it like 1 or 0.5") from None
     exponent = found.as_tuple().exponent
     assert isinstance(exponent, int)
     before, after = DIGITS
