@@ -33,7 +33,7 @@ def real_data(shared: Path) -> Callable[[str], tuple[pl.DataFrame, dict[str, Any
         folder = shared / "data" / name
         text = gzip.decompress((folder / "labels.csv.gz").read_bytes())
         items = gzip.decompress((folder / "items.csv.gz").read_bytes())
-        labels = pl.read_csv(text, infer_schema=False, missing_utf8_is_empty_string=True)
+        labels = pl.read_csv(text, infer_schema=False).with_columns(pl.col("value").fill_null(""))
         facts = pl.read_csv(items, infer_schema=False)
         return labels.join(facts, on="item", how="left"), json.loads((folder / "expected.json").read_text())
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from calibrate_plugin.agreement.estimate import Resampling
 from calibrate_plugin.calibration.design import UNKNOWN, Design
-from calibrate_plugin.calibration.kappas import FEWEST_RARE, Found, mean_kappas, named
+from calibrate_plugin.calibration.kappas import Found, mean_kappas, named
 from calibrate_plugin.calibration.panel import Panel
+from calibrate_plugin.calibration.resampling import FEWEST_RARE
 from calibrate_plugin.model import IntervalReason, Measure, Reason
 
 Array = NDArray[Any]

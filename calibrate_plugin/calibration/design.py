@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling
 from calibrate_plugin.agreement.statistics import Statistic, pairs_of
-from calibrate_plugin.calibration.resampling import draws, ends_of_draws, pseudo_answers, quotient
+from calibrate_plugin.calibration.resampling import FEWEST_RARE, draws, ends_of_draws, pseudo_answers, quotient
 from calibrate_plugin.model import Interval, IntervalReason, Measure, Reason
 from calibrate_plugin.ratings.counting import Patterns
 
@@ -120,6 +120,7 @@ def weighted_estimate(
             interval,
             why,
             {"weighted": True},
+            _rare(parts) if value is not None else (),
         )
     return found
 
@@ -144,27 +145,48 @@ def _weighted(
         return value, None, "too_few_items"
     rng = resampling.generator()
     pseudo = 3.0 if resampling.method == "item-bootstrap+3" else 0.0
+    everywhere = np.sum([s.patterns.items @ s.patterns.answers for s in strata], axis=0)
     replicates = []
     for real, extra in draws(items, stratum, rng, resampling.resamples, pseudo):
         sums = (real * weight[stratum]) @ features
         for h, part in enumerate(strata):
             owner = np.repeat(np.arange(len(extra)), extra[:, h])
             if len(owner):
-                made = _pseudo_patterns(part.patterns, len(owner), rng)
+                made = _pseudo_patterns(part.patterns, everywhere, len(owner), rng)
                 np.add.at(sums, owner, weight[h] * statistic.features(made, sizes))
         replicates.append(quotient(*statistic.ratio(sums, sizes)))
     return value, *ends_of_draws(np.concatenate(replicates), n, resampling)
 
 
-def _pseudo_patterns(patterns: Patterns, count: int, rng: np.random.Generator) -> Patterns:
-    given = patterns.items @ patterns.answers
-    if patterns.own is not None:
-        given = given + np.bincount(patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels)
-    first, second = pseudo_answers(given, int(patterns.items.sum()), (count, 2), rng).T
+def _pseudo_patterns(patterns: Patterns, everywhere: Array, count: int, rng: np.random.Generator) -> Patterns:
+    """Pseudo-items of one stratum: half full agreement, half chance with what was answered in all strata (``everywhere``),
+    since a stratum made by one side's label shows no other by itself."""
+    n = int(patterns.items.sum())
     unit, ones = np.eye(patterns.levels, dtype=np.int64), np.ones(count, dtype=np.int64)
     if patterns.own is None:
+        first, second = pseudo_answers(patterns.items @ patterns.answers, n, (count, 2), rng).T
         return Patterns(unit[first] + unit[second], ones)
-    return Patterns(unit[second], ones, first)
+    own = np.bincount(patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels)
+    first = pseudo_answers(own, n, (count, 1), rng)[:, 0]
+    chance = pseudo_answers(everywhere, n, (count, 1), rng)[:, 0]
+    return Patterns(unit[np.where(rng.random(count) < 0.5, first, chance)], ones, first)
+
+
+def _rare(strata: Sequence[Stratum]) -> tuple[str, ...]:
+    """A side whose answers beside the most frequent one are worth fewer than 5 items, counted by their weights (Kish)."""
+    q = strata[0].patterns.levels
+    sides = [[s.patterns.items @ s.patterns.answers for s in strata]]
+    if strata[0].patterns.own is not None:
+        sides.append([np.bincount(s.patterns.own, weights=s.patterns.items, minlength=q) for s in strata])
+    weight = np.array([s.weight for s in strata])
+    for counts in map(np.array, sides):
+        total = weight @ counts
+        rest = np.arange(q) != int(total.argmax())
+        given = counts[:, rest].sum(axis=1)
+        squares = float(weight**2 @ given)
+        if not squares or float(weight @ given) ** 2 / squares < FEWEST_RARE:
+            return ("rare_answer",)
+    return ()
 
 
 __all__ = ["RANDOM", "UNKNOWN", "Design", "DesignKind", "Stratum", "weighted_estimate"]

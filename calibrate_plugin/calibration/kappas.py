@@ -19,7 +19,14 @@ from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling, point
 from calibrate_plugin.agreement.statistics import Cohen
 from calibrate_plugin.agreement.weights import weights_of
 from calibrate_plugin.calibration.panel import Panel
-from calibrate_plugin.calibration.resampling import draws, ends_of_draws, ends_of_pulls, pseudo_answers, quotient
+from calibrate_plugin.calibration.resampling import (
+    FEWEST_RARE,
+    draws,
+    ends_of_draws,
+    ends_of_pulls,
+    pseudo_answers,
+    quotient,
+)
 from calibrate_plugin.model import Interval, IntervalReason, Measure, Reason
 from calibrate_plugin.ratings.counting import of_pair
 
@@ -29,8 +36,6 @@ Pair = tuple[int, int]
 
 #: With more different patterns than this there are as many items, and the large-sample interval serves.
 MOST_PATTERNS = 400
-#: A rater with fewer answers than this beside the most frequent one decides a kappa by a handful.
-FEWEST_RARE = 5
 _WORK = 5e9
 
 
@@ -396,14 +401,18 @@ def _items_of(table: Named, pairs: Sequence[Pair]) -> int:
     return int(table.items[enters].sum())
 
 
-def _rarest(table: Named, levels: int) -> int:
-    """Of the raters' numbers of answers other than their own most frequent one, the smallest: a kappa hangs on them."""
-    fewest = table.n
+def _rarest(table: Named, levels: int) -> float:
+    """Of the raters' answers other than their own most frequent one, the smallest number: a kappa hangs on them. Weighted
+    items count for as many as would be as sure (Kish)."""
+    fewest = float(table.n)
     for column in table.answers.T:
         told = (column >= 0) & (column < levels)
-        given = np.bincount(column[told], weights=table.items[told])
-        if len(given):
-            fewest = min(fewest, int(given.sum() - given.max()))
+        if not told.any():
+            continue
+        m, w, level = table.items[told], table.weight[told], column[told]
+        rest = level != int(np.bincount(level, weights=m * w).argmax())
+        squares = float((m * w * w)[rest].sum())
+        fewest = min(fewest, float((m * w)[rest].sum()) ** 2 / squares if squares else 0.0)
     return fewest
 
 
@@ -414,4 +423,4 @@ def _first_reason(measures: Sequence[Measure]) -> Reason:
     return next((r for r in order if r in seen), "nothing_to_compare")
 
 
-__all__ = ["FEWEST_RARE", "Distances", "Found", "Named", "distances_of", "mean_kappas", "named"]
+__all__ = ["Distances", "Found", "Named", "distances_of", "mean_kappas", "named"]

@@ -89,7 +89,7 @@ def panel_of(answers: Answers) -> Panel:
     places, code = _coded(scale, counted)
     order = np.argsort(rater, kind="stable")
     present, starts = np.unique(rater[order], return_index=True)
-    ends = [*starts[1:], len(order)]
+    ends = [*starts[1:], len(order)][: len(present)]
     own: dict[int, Array] = {}
     for who, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
         at = order[start:end]

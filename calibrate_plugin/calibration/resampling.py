@@ -18,6 +18,8 @@ from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling, t_quan
 from calibrate_plugin.model import Interval, IntervalReason
 
 Array = NDArray[Any]
+#: A rater with fewer answers than this beside the most frequent one decides a kappa by a handful.
+FEWEST_RARE = 5
 _CELLS = 2_000_000
 
 
@@ -124,4 +126,4 @@ def quotient(numerator: Any, denominator: Any) -> Array:
         return np.where(np.asarray(denominator) != 0, np.divide(numerator, denominator), np.nan)
 
 
-__all__ = ["draws", "ends_of_draws", "ends_of_pulls", "pseudo_answers", "quotient", "standard_error"]
+__all__ = ["FEWEST_RARE", "draws", "ends_of_draws", "ends_of_pulls", "pseudo_answers", "quotient", "standard_error"]
