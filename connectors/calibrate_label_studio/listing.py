@@ -78,10 +78,14 @@ class Tasks:
         """The ids of all tasks, without anything that a broken one could spoil."""
         return {i for page in self._pages((), 1000, include="id") for i in page.ids}
 
-    def changed(self, since: datetime | None = None) -> Iterator[TaskPage]:
-        """Whole tasks, all of them or those changed at or after a time."""
+    def whole(self) -> Iterator[TaskPage]:
+        """All tasks with all that they hold."""
+        return self._pages((), PAGE, fields="all")
+
+    def changed(self, since: datetime | None) -> Iterator[TaskPage]:
+        """The ids and times of the tasks changed at or after a time."""
         filters = [] if since is None else [_filter("updated_at", "greater_or_equal", "Datetime", wire_time(since))]
-        return self._pages(filters, PAGE, fields="all")
+        return self._pages(filters, 1000, include="id,updated_at,created_at")
 
     def manifest(self, predictions: bool) -> Iterator[TaskPage]:
         """All tasks with the ids, times and people of their annotations, without what those say."""

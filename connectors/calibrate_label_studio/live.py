@@ -2,8 +2,8 @@
 
 The first load is a snapshot export. Later pulls read the tasks changed since, by the server's own clock, and give each
 anew: a task's labels are always replaced together. What moves no clock (a deleted task or person, annotations moved by the
-removal of duplicates) is found by a manifest of ids, times and people, when the number of tasks or people does not add up
-or everything is asked for.
+removal of duplicates) is found by a manifest of ids, times and people when the number of tasks or the list of people does
+not add up, and by reading everything when that is asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import hashlib
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
@@ -24,7 +24,7 @@ from calibrate_label_studio.annotations import PREDICTION, Reading, Rows, called
 from calibrate_label_studio.export import tasks as read_tasks
 from calibrate_label_studio.file import ROWS
 from calibrate_label_studio.labelling import Controls
-from calibrate_label_studio.listing import TaskPage, Tasks
+from calibrate_label_studio.listing import TaskPage, Tasks, wire_time
 from calibrate_label_studio.options import reading
 from calibrate_label_studio.server import Broken, Half, Refused, Server
 from calibrate_plugin.connector import (
@@ -46,7 +46,9 @@ from calibrate_plugin.connector import (
 
 log = logging.getLogger(__name__)
 
-OVERLAP = timedelta(seconds=5)  # a change is stamped before it is stored
+OVERLAP = timedelta(seconds=30)  # a change is stamped before it is stored
+MOST_SEEN = 20_000  # of which a cursor keeps digests; beyond that the overlap is read again
+AHEAD = timedelta(seconds=60)  # a stamp further in the future than that is nobody's clock
 SNAPSHOT = "calibrate-plugin"
 FORGOTTEN = timedelta(hours=2)  # a snapshot of ours that is older was left behind by a crash
 PATIENCE = 3600.0  # seconds for a server to make a snapshot
@@ -55,12 +57,14 @@ CURSOR = 1  # the form of a cursor
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a project was read: up to a change at ``at``, when it had ``tasks`` tasks and asked ``asked``. ``poisoned``
-    tasks could not be read. A project that is ``gone`` was proven deleted."""
+    """How far a project was read: up to a change at ``at``, when it had ``tasks`` tasks and asked ``asked``. ``seen`` are
+    digests of the tasks read in the state of a time within the overlap, ``poisoned`` tasks that could not be read. A
+    project that is ``gone`` was proven deleted."""
 
     at: str | None = None
     tasks: int = 0
     asked: str = ""
+    seen: tuple[str, ...] = ()
     poisoned: tuple[int, ...] = ()
     gone: bool = False
 
@@ -80,16 +84,16 @@ class Cursor:
             told = json.loads(text or "{}")
             if told.get("form") != CURSOR or told["wanted"] != wanted:
                 return cls(wanted)
-            marks = {p: Mark(**{**m, "poisoned": tuple(m["poisoned"])}) for p, m in told["projects"].items()}
+            marks = {
+                p: Mark(**{**m, "seen": tuple(m["seen"]), "poisoned": tuple(m["poisoned"])})
+                for p, m in told["projects"].items()
+            }
             return cls(wanted, tuple(told["users"]), marks)
         except (ValueError, TypeError, LookupError, AttributeError):
             return cls(wanted)
 
     def text(self) -> str:
-        marks = {
-            p: {"at": m.at, "tasks": m.tasks, "asked": m.asked, "poisoned": m.poisoned, "gone": m.gone}
-            for p, m in self.projects.items()
-        }
+        marks = {p: asdict(m) for p, m in self.projects.items()}
         told = {"form": CURSOR, "wanted": self.wanted, "users": self.users, "projects": marks}
         return json.dumps(told, separators=(",", ":"))
 
@@ -204,7 +208,7 @@ class LiveProjects:
         somebody_left = not set(cursor.users) <= set(users)
         for project in self.ids:
             pull = _ProjectPull(self, project, since, cursor, people)
-            yield from pull.run(due=since.full or somebody_left)
+            yield from pull.run(due=somebody_left)
         cursor.users = users
         yield Covered(Scope(jobs=(), tasks=()), cursor.text())
 
@@ -300,6 +304,8 @@ class _ProjectPull:
         self.tasks = Tasks(source.server, project)
         self.controls: Controls = {}
         self.poisoned: set[int] = set()
+        self.seen: set[str] = set()
+        self.start: datetime | None = None  # of what the next pull looks at again
 
     def run(self, due: bool) -> Iterator[Page | Covered]:
         mark = self.cursor.projects.get(self.job)
@@ -312,20 +318,37 @@ class _ProjectPull:
             return
         self.controls = labelling.from_project(told)
         asked = _digest(self.controls)
-        newest, total = self.tasks.newest()
-        if mark is None or mark.gone or mark.asked != asked:
+        newest, total = self._newest()
+        self.start = newest - OVERLAP if newest else None
+        was = time_of(mark.at) if mark else None
+        if mark is None or mark.gone or mark.asked != asked or self.since.full:
             yield from self._all(total)
         else:
-            was, now = time_of(mark.at), time_of(newest)
-            due = due or (was is not None and (now is None or now < was))
+            due = due or (was is not None and (newest is None or newest < was))
             if due:  # first, as it is what sees a server that has gone back in time
                 yield from self._reconciled()
             added = yield from self._changed(mark, newest)
             if not due and mark.tasks + added != total:
                 yield from self._reconciled()
-        at = newest or (mark.at if mark else None)
-        self.cursor.projects[self.job] = Mark(at, total, asked, tuple(sorted(self.poisoned)))
+        at = newest or was
+        seen = tuple(sorted(self.seen)) if len(self.seen) <= MOST_SEEN else ()
+        poisoned = tuple(sorted(self.poisoned))
+        self.cursor.projects[self.job] = Mark(wire_time(at) if at else None, total, asked, seen, poisoned)
         yield self._covered(())
+
+    def _newest(self) -> tuple[datetime | None, int]:
+        """When a task was last changed by the server's clock, and how many tasks there are."""
+        told, total = self.tasks.newest()
+        newest = time_of(told)
+        if newest is not None and self.server.skew is not None:
+            newest = min(newest, datetime.now(UTC) + self.server.skew + AHEAD)
+        return newest, total
+
+    def _saw(self, task: Mapping[str, Any]) -> None:
+        """A task was read in the state of its time; the next pull need not read it again for the sake of the overlap."""
+        at = time_of(task.get("updated_at"))
+        if at is not None and (self.start is None or at >= self.start):
+            self.seen.add(_state(task))
 
     def _covered(self, tasks: tuple[str, ...] | None, cause: str = "label_deleted") -> Covered:
         return Covered(Scope(jobs=(self.job,), tasks=tasks), self.cursor.text(), cause)
@@ -370,6 +393,7 @@ class _ProjectPull:
         rows = self._rows()
         for task in page.tasks:
             rows.task({**task, "project": self.project}, self.controls)
+            self._saw(task)
         self._spoiled(rows, page.poisoned)
         self.poisoned -= set(page.ids)
         if page.tasks or page.poisoned:
@@ -381,23 +405,28 @@ class _ProjectPull:
 
     def _all(self, total: int) -> Iterator[Page | Covered]:
         known = self.since.known(Scope(jobs=(self.job,)))
-        if not known.is_empty():
-            there = self.tasks.ids()
-            yield from self._deleted({t for t in known["task"].unique().drop_nulls() if t not in _texts(there)})
+        before = _Before(known, self.source.reading)
+        if before.tasks:
+            yield from self._deleted(before.tasks.keys() - _texts(self.tasks.ids()))
         rows, count = self._rows(), 0
         for task in self._snapshot():
             if isinstance(task, TaskPage):
                 count += len(task.poisoned)
                 self._spoiled(rows, task.poisoned)
                 for number in task.poisoned:  # what is known of it is said again, and so stays
+                    before.keep(str(number))
                     yield Page(known.filter(pl.col("task") == str(number)))
                 continue
             count += 1
+            if before.tasks:
+                before.compare(task)
             rows.task(task, self.controls)
+            self._saw(task)
             if len(rows) >= ROWS:
                 yield self._page(rows)
         if count < total and count < self.tasks.newest()[1]:
             raise Unavailable(f"project {self.project}: {count} of {total} tasks came; nothing was changed, try again")
+        self._not_restored(before)
         yield self._page(rows)
         yield self._covered(None)
 
@@ -422,7 +451,7 @@ class _ProjectPull:
                         return
                 finally:
                     self._remove(f"{path}{made['id']}")
-        for page in self.tasks.changed():
+        for page in self.tasks.whole():
             if page.poisoned:
                 yield TaskPage([], page.poisoned)
             for task in page.tasks:
@@ -482,15 +511,19 @@ class _ProjectPull:
 
     # -- what changed
 
-    def _changed(self, mark: Mark, newest: str | None) -> Generator[Page | Covered, None, int]:
+    def _changed(self, mark: Mark, newest: datetime | None) -> Generator[Page | Covered, None, int]:
         """Tasks changed since the mark. Returns how many of them are new since it, up to ``newest``."""
         added = 0
-        start = time_of(mark.at)
-        for page in self.tasks.changed(start - OVERLAP if start else None):
-            added += sum(_between(mark.at, task.get("created_at"), newest) for task in page.tasks)
-            yield from self._replaced(page)
-        again = [number for number in mark.poisoned if number not in self.poisoned]
-        for page in self.tasks.by_id(again, fields="all"):
+        was, seen = time_of(mark.at), set(mark.seen)
+        again = set(mark.poisoned)
+        for page in self.tasks.changed(was - OVERLAP if was else None):
+            for task in page.tasks:
+                added += _between(was, time_of(task.get("created_at")), newest)
+                if _state(task) in seen:
+                    self._saw(task)
+                else:
+                    again.add(task["id"])
+        for page in self.tasks.by_id(sorted(again - self.poisoned), fields="all"):
             yield from self._replaced(page)
         return added
 
@@ -505,47 +538,20 @@ class _ProjectPull:
 
     def _reconciled(self) -> Iterator[Page | Covered]:
         """Compare what is known with the ids, times and people that the server lists, and read again what differs."""
-        known = (
-            self.since.known(Scope(jobs=(self.job,)))
-            .filter(pl.col("record").is_not_null())
-            .group_by("task", "record")
-            .agg(pl.col("at").max(), pl.col("retired").is_not_null().all())
-        )
-        before: dict[str, dict[str, tuple[datetime | None, bool]]] = {}
-        for task, record, at, retired in known.iter_rows():
-            before.setdefault(task, {})[record] = at, retired
-        there: set[str] = set()
-        place: dict[str, str] = {}
-        vanished: list[tuple[str, str, datetime]] = []
+        before = _Before(self.since.known(Scope(jobs=(self.job,))), self.source.reading)
         differing: list[int] = []
-        wants = self.source.reading
-        for page in self.tasks.manifest(bool(wants.predictions)):
-            for task in page.tasks:
-                number = str(task["id"])
-                there.add(number)
-                now = _records(task, wants)
-                place |= dict.fromkeys(now, number)
-                was = before.get(number, {})
-                changed = was.keys() != now.keys()
-                for record, (at, retired) in was.items():
-                    if record not in now:
-                        changed_at = time_of(task.get("updated_at"))
-                        if at is not None and changed_at is not None and changed_at < at:
-                            vanished.append((record, number, at))
-                        continue
-                    updated, nobody = now[record]
-                    if at is not None and updated is not None and updated < at:
-                        raise self._restored(f"annotation {record} is older than it was")
-                    changed |= updated != at or (nobody and not retired)
-                if changed and task["id"] not in self.poisoned:
-                    differing.append(task["id"])
-            there |= _texts(page.poisoned)
-        for record, number, _ in vanished:
-            if place.get(record, number) == number:
-                raise self._restored(f"annotation {record} is missing from task {number}, which was not changed since")
-        for page in self.tasks.by_id(differing, fields="all"):
+        for page in self.tasks.manifest(bool(self.source.reading.predictions)):
+            differing += [task["id"] for task in page.tasks if before.compare(task)]
+            for number in page.poisoned:
+                before.keep(str(number))
+        self._not_restored(before)
+        for page in self.tasks.by_id([number for number in differing if number not in self.poisoned], fields="all"):
             yield from self._replaced(page)
-        yield from self._deleted({task for task in before if task not in there})
+        yield from self._deleted(before.tasks.keys() - before.there)
+
+    def _not_restored(self, before: _Before) -> None:
+        if sign := before.sign():
+            raise self._restored(sign)
 
     def _restored(self, sign: str) -> Held:
         return Held(
@@ -554,23 +560,81 @@ class _ProjectPull:
         )
 
 
-def _texts(numbers: Any) -> set[str]:
+class _Before:
+    """What is known of a project, to be compared with what it shows now: by task, each record's time and whether its person
+    is known to be deleted."""
+
+    def __init__(self, known: pl.DataFrame, wants: Reading) -> None:
+        self.wants = wants
+        self.tasks: dict[str, dict[str, tuple[datetime | None, bool]]] = {}
+        records = (
+            known.filter(pl.col("record").is_not_null() & pl.col("task").is_not_null())
+            .group_by("task", "record")
+            .agg(pl.col("at").max(), pl.col("retired").is_not_null().all())
+        )
+        for task, record, at, retired in records.iter_rows():
+            self.tasks.setdefault(task, {})[record] = at, retired
+        self.there: set[str] = set()  # tasks compared
+        self._place: dict[str, str] = {}
+        self._vanished: dict[str, str] = {}
+        self._older: str | None = None
+
+    def keep(self, task: str) -> None:
+        """A task is there, although nothing can be compared."""
+        self.there.add(task)
+
+    def compare(self, task: Mapping[str, Any]) -> bool:
+        """Whether a task's records, their times or their people are others than those known."""
+        number, now = str(task["id"]), _records(task, self.wants)
+        self.there.add(number)
+        was = self.tasks.get(number, {})
+        differs = was.keys() != now.keys()
+        changed_at = time_of(task.get("updated_at"))
+        for record in now.keys() - was.keys():
+            self._place[record] = number
+        for record, (at, retired) in was.items():
+            if record not in now:
+                if at is not None and changed_at is not None and changed_at < at:
+                    self._vanished[record] = number
+                continue
+            updated, nobody = now[record]
+            if at is not None and updated is not None and updated < at:
+                self._older = self._older or record
+            differs |= updated != at or (nobody and not retired)
+        return differs
+
+    def sign(self) -> str | None:
+        """What shows that the server has gone back in time: time only goes on, and a task's clock moves when one of its
+        annotations is deleted, though not when it is moved to another task."""
+        if self._older is not None:
+            return f"annotation {self._older} is older than it was"
+        for record, number in self._vanished.items():
+            if record not in self._place:
+                return f"annotation {record} is missing from task {number}, which was not changed since"
+        return None
+
+
+def _texts(numbers: Iterable[int]) -> set[str]:
     return {str(number) for number in numbers}
 
 
-def _between(start: str | None, when: Any, end: str | None) -> bool:
-    found, low, high = time_of(when), time_of(start), time_of(end)
-    return found is not None and (low is None or found > low) and (high is None or found <= high)
+def _state(task: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{task.get('id')}@{task.get('updated_at')}".encode()).hexdigest()[:12]
+
+
+def _between(low: datetime | None, when: datetime | None, high: datetime | None) -> bool:
+    return when is not None and (low is None or when > low) and (high is None or when <= high)
 
 
 def _records(task: Mapping[str, Any], wants: Reading) -> dict[str, tuple[datetime | None, bool]]:
-    """Record -> when it was changed, and whether its person was deleted, of a task in a manifest."""
+    """Record -> when it was changed, and whether its person was deleted."""
     found: dict[str, tuple[datetime | None, bool]] = {}
     for annotation in task.get("annotations") or ():
-        record = f"{annotation.get('id')}@{annotation.get('created_at') or ''}"
-        found[record] = time_of(annotation.get("updated_at")), annotation.get("completed_by", 0) is None
+        if isinstance(annotation, dict):
+            record = f"{annotation.get('id')}@{annotation.get('created_at') or ''}"
+            found[record] = time_of(annotation.get("updated_at")), annotation.get("completed_by", 0) is None
     for prediction in task.get("predictions") or ():
-        if wants.evaluator(str(prediction.get("model_version") or "")) is not None:
+        if isinstance(prediction, dict) and wants.evaluator(str(prediction.get("model_version") or "")) is not None:
             record = f"{PREDICTION} {prediction.get('id')}@{prediction.get('created_at') or ''}"
             found[record] = time_of(prediction.get("updated_at")), False
     return found

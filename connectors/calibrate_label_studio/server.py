@@ -120,15 +120,20 @@ class Server:
                 verify = ssl.create_default_context(cafile=ca_file)
             except OSError as error:
                 raise SettingsError(f"ca_file {ca_file} cannot be read: {error}") from None
-        self.http = httpx.Client(
-            timeout=TIMEOUT,
-            verify=verify,
-            proxy=proxy,
-            transport=transport,
-            follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # a session cookie would ask for CSRF tokens
-            headers={"Accept": "application/json", "User-Agent": "calibrate-plugin"},
-        )
+        try:
+            self.http = httpx.Client(
+                timeout=TIMEOUT,
+                verify=verify,
+                proxy=proxy,
+                transport=transport,
+                follow_redirects=False,
+                cookies=CookieJar(
+                    DefaultCookiePolicy(allowed_domains=[])
+                ),  # a session cookie would ask for CSRF tokens
+                headers={"Accept": "application/json", "User-Agent": "calibrate-plugin"},
+            )
+        except ValueError:  # whose words would show a password in the proxy's address
+            raise SettingsError("the proxy is no address of one; give one like http://proxy.example.com:3128") from None
 
     @classmethod
     def of(cls, settings: SourceSettings, **more: Any) -> Server:
@@ -139,6 +144,7 @@ class Server:
             called, url = variable, settings.secret("LABEL_STUDIO_URL")
         if url is None:
             raise SettingsError(f"sources.{settings.name}: give the server's address as url, or in {variable}")
+        url = checked_address(url, called)
         key = settings.secret("LABEL_STUDIO_API_KEY")
         if not key:
             name = variable.replace("_URL", "_API_KEY")
@@ -151,7 +157,7 @@ class Server:
         for name, value in options.items():
             if value is not None and not isinstance(value, str):
                 raise SettingsError(f"sources.{settings.name}.{name} is {value!r}; give it as text")
-        return cls(checked_address(url, called), key, **options, **more)
+        return cls(url, key, **options, **more)
 
     def close(self) -> None:
         self.http.close()
@@ -170,7 +176,8 @@ class Server:
             if answer.status_code in (400, 401, 403, 404):
                 raise self._refused(answer, "/api/token/refresh/")
             self._check(answer)
-            access = self._json(answer).get("access")
+            told = self._json(answer)
+            access = told.get("access") if isinstance(told, dict) else None
             if not isinstance(access, str):
                 raise Unavailable(f"{self.url}/api/token/refresh/ gave no access token")
             key.access, key.renew_at = access, asked + RENEW * lifetime(access)

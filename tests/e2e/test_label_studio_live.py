@@ -271,14 +271,7 @@ def test_a_personal_access_token_reads_as_a_legacy_token_does(
     assert token not in repr(personal.source.server.__dict__)
 
 
-def test_an_incremental_pull_costs_what_changed(
-    label_studio: LabelStudio, people: list[Person], connect: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from datetime import timedelta
-
-    from calibrate_label_studio import live
-
-    monkeypatch.setattr(live, "OVERLAP", timedelta(0))
+def test_an_incremental_pull_costs_what_changed(label_studio: LabelStudio, people: list[Person], connect: Any) -> None:
     project = label_studio.project("Cheap")
     said = {"completed_by": people[0].id, "result": [choose("safety", "Pass")], "ground_truth": False}
     tasks = label_studio.add_tasks(
@@ -286,14 +279,16 @@ def test_an_incremental_pull_costs_what_changed(
     )
     kept = Kept(connect(project)).pull()
     assert kept.labels.height == 1800
-    # people, project, newest, old snapshots, new snapshot, its bytes, its removal
-    assert kept.requests == 7
+    # version, people, project, newest, old snapshots, new snapshot, its bytes, its removal
+    assert kept.requests == 8
     for task in tasks[:3]:
         label_studio.annotate(task, people[1], choose("safety", "Fail"))
     kept.pull()
-    assert kept.requests == 4  # people, project, newest, changed
-    assert kept.rows <= 3 * 6 + 3  # the three tasks, and the newest of the earlier ones
+    assert kept.requests == 5  # people, project, newest, what changed, those tasks
+    assert kept.rows == 3 * 6
     kept.check()
+    kept.pull()
+    assert (kept.requests, kept.rows) == (4, 0)
 
 
 def test_two_pulls_at_once_do_not_disturb_each_other(
