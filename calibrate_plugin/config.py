@@ -80,6 +80,26 @@ class SourceTable(BaseModel):
     env: str | None = None
 
 
+class GateTable(_Table):
+    """``[gate]``: what must hold. The rules' own grammar is read by ``gate``."""
+
+    rules: list[str] = []
+    gold: str | None = None
+
+
+class AlertsTable(_Table):
+    """``[alerts]``: whom to tell, and when. Urls and secrets come from the environment variables that are named here."""
+
+    slack: str | None = None
+    webhook: str | None = None
+    secret: str | None = None
+    on: list[Literal["gate", "disagreements", "version", "sync"]] = ["gate", "disagreements", "version", "sync"]
+    disagreement_rate: float = Field(default=0.3, gt=0, le=1)
+    quiet_minutes: int = Field(default=60, ge=0, le=10_080)
+    clear_after: int = Field(default=2, ge=1, le=100)
+    link: str | None = None
+
+
 class Document(_Table):
     """The whole file."""
 
@@ -90,6 +110,8 @@ class Document(_Table):
     kinds: dict[str, Kind] = {}
     ignore: IgnoreTable = IgnoreTable()
     push: dict[str, dict[str, Any]] = {}
+    gate: GateTable = GateTable()
+    alerts: AlertsTable = AlertsTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +123,8 @@ class Config:
     store: str
     path: Path
     document: Mapping[str, Any] = field(default_factory=dict)
+    gate: GateTable = field(default_factory=GateTable)
+    alerts: AlertsTable = field(default_factory=AlertsTable)
 
 
 def load(path: Path) -> Config:
@@ -170,7 +194,7 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
     store = parsed.study.store or "calibrate.db"
     if "://" not in store:
         store = str(path.parent / store)
-    return Config(study, sources, store, path, document)
+    return Config(study, sources, store, path, document, parsed.gate, parsed.alerts)
 
 
 def _dimensions(name: str, table: DimensionTable) -> list[Dimension]:

@@ -17,6 +17,7 @@ COMMANDS = {
     "unpush": "calibrate_plugin.cli.push:unpush",
     "history": "calibrate_plugin.cli.history:history",
     "why": "calibrate_plugin.cli.why:why",
+    "gate": "calibrate_plugin.cli.gate:gate",
     "completion": "calibrate_plugin.cli.completion:completion",
 }
 

@@ -1,0 +1,388 @@
+"""Whether a study's numbers are good enough to go on: rules on intervals and counts, never on bare points.
+
+A rule is one line::
+
+    [DIMENSION:] [annotators. | judge. | judge(NAME).]NUMBER[.change].lower >= 0.4
+
+``NUMBER`` is one of ``NUMBERS``. ``.lower`` and ``.upper`` are the ends of its interval
+(``lower >= x``: surely not below x; ``upper >= x``: not surely below x), ``.n_items`` and ``.n_pairs`` its counts;
+``n_items`` alone is that of the agreement. ``tpr[Fail]`` and ``tnr[Fail]`` say which class is the positive one. ``change`` is the
+difference from a baseline report. Without a dimension a rule holds for all of them, without a subject for every judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import sqrt
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+from calibrate_plugin.agreement.estimate import Resampling
+from calibrate_plugin.calibration.ceiling import ceiling
+from calibrate_plugin.calibration.gold import Gold, adjudicated, against_gold, majority, single
+from calibrate_plugin.calibration.panel import Panel, coverage, panel_of
+from calibrate_plugin.connector import SettingsError
+from calibrate_plugin.model import REASONS, DimensionReport, EvaluatorReport, Interval, Measure, Report, Study
+from calibrate_plugin.ratings.rules import Ratings
+from calibrate_plugin.report.display import visible
+
+OUTCOMES = ("passed", "failed", "undefined")
+#: What the command's exit code says beside 0 (all passed), 1 (no data) and 2 (wrong call or settings).
+FAILED, UNDEFINED = 3, 4
+
+_SHARED = ("agreement", "kappa", "pabak", "score")
+#: The numbers that rules speak of, by subject.
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "annotators": (*_SHARED, "alpha", "ac"),
+    "judge": (*_SHARED, "judge_minus_human", "tpr", "tnr", "accuracy", "coverage"),
+}
+_RULE = re.compile(
+    r"(?:(?P<dimension>.+):\s*)?"
+    r"(?:(?P<subject>annotators|judge(?:\((?P<judge>.+)\))?)\.)?"
+    r"(?P<number>[a-z_]+)(?:\[(?P<positive>.+)\])?"
+    r"(?P<change>\.change)?(?:\.(?P<part>lower|upper|n_items|n_pairs))?"
+    r"\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
+)
+_WRITE = 'write e.g. "Safety: judge.kappa.lower >= 0.4"'
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of ``gate.rules``, read. ``dimension`` and ``judge`` are None for all of them; ``part`` is None for the coverage
+    itself, which is counted, not estimated."""
+
+    text: str
+    dimension: str | None
+    subject: Literal["annotators", "judge"]
+    judge: str | None
+    number: str
+    positive: str | None
+    change: bool
+    part: Literal["lower", "upper", "n_items", "n_pairs"] | None
+    sign: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a rule for one dimension and judge. ``value`` was compared with the rule's limit; None where it is
+    undefined, for ``reason``. ``measure`` is the number behind it."""
+
+    rule: Rule
+    dimension: str
+    judge: str | None
+    outcome: Literal["passed", "failed", "undefined"]
+    value: float | None
+    reason: str | None
+    measure: Measure
+
+    @property
+    def sentence(self) -> str:
+        who = f"{self.dimension}, {self.judge}" if self.judge else self.dimension
+        asked = self.rule.text.removeprefix(f"{self.rule.dimension}:").strip()
+        if self.outcome == "undefined":
+            meaning = REASONS.get(self.reason or "", self.reason or "")
+            return f"{who}: {asked} is undefined ({self.reason}): {meaning}"
+        word = "holds" if self.outcome == "passed" else "does not hold"
+        point = "" if self.measure.value is None else f"; the number is {self.measure.value:.4g}"
+        interval = self.measure.interval
+        ends = "" if interval is None else f" ({interval.low:.4g} to {interval.high:.4g})"
+        return f"{who}: {asked} {word}: {self.value:.4g}{point}{ends}, {self.measure.n_items} items"
+
+
+def rule(text: str, key: str = "gate.rules") -> Rule:
+    """One rule. Raises SettingsError naming ``key``, the rule and what to write.
+
+    >>> found = rule("Safety: judge(safety-judge).kappa.lower >= 0.4")
+    >>> found.dimension, found.judge, found.number, found.part, found.sign, found.limit
+    ('Safety', 'safety-judge', 'kappa', 'lower', '>=', 0.4)
+    """
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise SettingsError(f"{key}: {text!r} is no rule; {_WRITE}")
+    parts = match.groupdict()
+    subject: Literal["annotators", "judge"] = "annotators" if parts["subject"] == "annotators" else "judge"
+    number, part = parts["number"], parts["part"]
+    if number in ("n_items", "n_pairs"):
+        if part is not None:
+            raise SettingsError(f"{key}: {text!r}: {number} is a count and has no {part}; {_WRITE}")
+        number, part = "agreement", number
+    if number not in NUMBERS[subject]:
+        raise SettingsError(
+            f"{key}: {text!r}: {number} is no number of {subject}; there are {', '.join(NUMBERS[subject])}"
+        )
+    if part is None and (number != "coverage" or parts["change"]):
+        end = "lower" if ">" in parts["sign"] else "upper"
+        raise SettingsError(
+            f"{key}: {text!r} is on a point, which says nothing about chance; use its interval, {number}.{end}"
+        )
+    if (number in ("tpr", "tnr")) != (parts["positive"] is not None):
+        raise SettingsError(
+            f"{key}: {text!r}: "
+            + (
+                f"say which class is the positive one, e.g. {number}[Fail]"
+                if number in ("tpr", "tnr")
+                else f"{number} has no classes"
+            )
+        )
+    return Rule(
+        text.strip(),
+        None if parts["dimension"] in (None, "*") else parts["dimension"],
+        subject,
+        parts["judge"],
+        number,
+        parts["positive"],
+        parts["change"] is not None,
+        part,  # type: ignore[arg-type]
+        parts["sign"],
+        float(parts["limit"]),
+    )
+
+
+def rules_of(texts: Sequence[str], study: Study) -> list[Rule]:
+    """The rules of a study. Raises SettingsError for one that cannot be meant."""
+    found = []
+    names = {d.name: d for d in study.dimensions}
+    for i, text in enumerate(texts):
+        key = f"gate.rules[{i}]"
+        one = rule(text, key)
+        if one.dimension is not None and one.dimension not in names:
+            raise SettingsError(f"{key}: there is no dimension {one.dimension!r}; there are: {', '.join(names)}")
+        if one.positive is not None:
+            for dimension in [names[one.dimension]] if one.dimension else names.values():
+                if one.positive not in dimension.scale.names or dimension.scale.kind == "rating":
+                    raise SettingsError(
+                        f"{key}: {one.positive!r} is no class of {dimension.name}; there are: "
+                        f"{', '.join(dimension.scale.names)}. Name a dimension that has it"
+                    )
+        found.append(one)
+    return found
+
+
+def check(
+    study: Study,
+    report: Report,
+    ratings: Ratings,
+    rules: Sequence[Rule],
+    *,
+    baseline: Mapping[str, Any] | None = None,
+    gold: str | None = None,
+) -> list[Outcome]:
+    """Every rule for every dimension and judge it speaks of. ``baseline`` is a report as JSON; ``gold`` is ``majority``,
+    ``adjudicated`` or an annotator (default: adjudicated where there is such an answer, else the majority)."""
+    found: list[Outcome] = []
+    panels: dict[str, Panel] = {}
+    for one in rules:
+        for dimension in report.dimensions:
+            if one.dimension in (None, dimension.name):
+                for judge, measure, reason in _measures(study, dimension, ratings, one, gold, panels):
+                    if one.change:
+                        measure, reason = _changed(measure, reason, one, dimension.name, judge, baseline)
+                    found.append(_outcome(one, dimension.name, judge, measure, reason))
+    return found
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 where every rule holds, FAILED where one does not, else UNDEFINED where one cannot be told."""
+    kinds = {o.outcome for o in outcomes}
+    return FAILED if "failed" in kinds else UNDEFINED if "undefined" in kinds else 0
+
+
+def _outcome(one: Rule, dimension: str, judge: str | None, measure: Measure, reason: str | None) -> Outcome:
+    value: float | None = None
+    if reason is None:
+        if one.part in ("n_items", "n_pairs"):
+            value = float(getattr(measure, one.part) or 0)
+        elif measure.value is None:
+            reason = measure.reason
+        elif one.part is None:
+            value = measure.value
+        elif measure.interval is None:
+            reason = measure.interval_reason
+        else:
+            value = measure.interval.low if one.part == "lower" else measure.interval.high
+    if value is None:
+        return Outcome(one, dimension, judge, "undefined", None, reason, measure)
+    holds = {">=": value >= one.limit, "<=": value <= one.limit, ">": value > one.limit, "<": value < one.limit}[
+        one.sign
+    ]
+    return Outcome(one, dimension, judge, "passed" if holds else "failed", value, None, measure)
+
+
+_NOTHING = Measure(None, "nothing_to_compare", 0, 0)
+
+
+def _measures(
+    study: Study, dimension: DimensionReport, ratings: Ratings, one: Rule, gold: str | None, panels: dict[str, Panel]
+) -> Iterator[tuple[str | None, Measure, str | None]]:
+    """Each judge (None: the annotators) with the number of a rule, or the reason why it has none."""
+    if one.subject == "annotators":
+        people = dimension.annotators
+        yield None, dimension.human_score if one.number == "score" else getattr(people, one.number), None
+        return
+    judges: dict[str, list[EvaluatorReport]] = {}
+    for e in dimension.evaluators:
+        if one.judge in (None, e.evaluator):
+            judges.setdefault(e.evaluator, []).append(e)
+    if not judges:
+        yield one.judge, _NOTHING, "nothing_to_compare"
+    for name, versions in judges.items():
+        # Where several versions have answered, only a named one can be gated.
+        live = [e for e in versions if e.live is not None and e.live]
+        if len(live) != 1:
+            yield name, _NOTHING, "no_live_version"
+            continue
+        (judge,) = live
+        if one.number in _SHARED:
+            yield name, getattr(judge, one.number), None
+            continue
+        answers = ratings.answers[dimension.name]
+        panel = panels.setdefault(dimension.name, panel_of(answers))
+        at = next(
+            i for i, r in enumerate(answers.raters) if (r.kind, r.name, r.version) == ("evaluator", name, judge.version)
+        )
+        yield name, *_calibrated(study, dimension.name, panel, at, one, gold)
+
+
+def _calibrated(
+    study: Study, dimension: str, panel: Panel, judge: int, one: Rule, gold: str | None
+) -> tuple[Measure, str | None]:
+    resampling = Resampling(study.seed, study.resamples, study.level).about(dimension)
+    if one.number == "coverage":
+        return coverage(panel, judge, study.level).share, None
+    if one.number == "judge_minus_human":
+        return ceiling(panel, judge, resampling, margin=study.margin).difference, None
+    treatment = against_gold(panel, judge, _gold(panel, gold), resampling).left_out
+    if one.number == "accuracy":
+        return treatment.accuracy, None
+    assert one.positive is not None
+    classes = treatment.positive(one.positive)
+    return (classes.tpr if one.number == "tpr" else classes.tnr), None
+
+
+def _gold(panel: Panel, gold: str | None) -> Gold:
+    if gold == "adjudicated" or (gold is None and panel.golds):
+        return adjudicated(panel)
+    if gold in (None, "majority"):
+        return majority(panel)
+    for annotator in panel.annotators:
+        if panel.name(annotator) == gold:
+            return single(panel, annotator)
+    names = ", ".join(panel.name(a) for a in panel.annotators)
+    raise SettingsError(f'gate.gold is {gold!r}; write "majority", "adjudicated" or an annotator among {names}')
+
+
+def _changed(
+    measure: Measure,
+    reason: str | None,
+    one: Rule,
+    dimension: str,
+    judge: str | None,
+    baseline: Mapping[str, Any] | None,
+) -> tuple[Measure, str | None]:
+    """The difference from the baseline. Its interval combines both (Zou and Donner 2008) as if they were independent, which is
+    cautious where they share items."""
+    if reason is not None:
+        return measure, reason
+    if baseline is None:
+        return measure, "there is no baseline; give one with --baseline REPORT.json"
+    before = _in_baseline(baseline, one, dimension, judge)
+    if before is None:
+        return measure, "the baseline report does not have this number"
+    if one.part in ("n_items", "n_pairs"):
+        changed = (getattr(measure, one.part) or 0) - (before[one.part] or 0)
+        return Measure(measure.value, measure.reason, changed, changed), None
+    if measure.value is None or before["value"] is None:
+        return measure, measure.reason or f"the baseline is undefined: {before['reason']}"
+    change = measure.value - before["value"]
+    now, then = measure.interval, before["interval"]
+    if now is None or then is None:
+        return Measure(change, None, measure.n_items, measure.n_pairs), measure.interval_reason or before[
+            "interval_reason"
+        ]
+    low = change - sqrt((measure.value - now.low) ** 2 + (then["high"] - before["value"]) ** 2)
+    high = change + sqrt((now.high - measure.value) ** 2 + (before["value"] - then["low"]) ** 2)
+    interval = Interval(low, high, now.level, "difference of intervals")
+    return Measure(change, None, measure.n_items, measure.n_pairs, interval), None
+
+
+def _in_baseline(baseline: Mapping[str, Any], one: Rule, dimension: str, judge: str | None) -> Mapping[str, Any] | None:
+    part = next((d for d in baseline.get("dimensions", ()) if d["name"] == dimension), None)
+    if part is None:
+        return None
+    found: Any
+    if one.subject == "annotators":
+        found = part["human_score"] if one.number == "score" else part["annotators"].get(one.number)
+    else:
+        versions = [e for e in part["evaluators"] if e["evaluator"] == judge]
+        live = [e for e in versions if e["live"]]
+        found = live[0].get(one.number) if len(live) == 1 else None
+    return found if isinstance(found, Mapping) else None
+
+
+def junit(outcomes: Sequence[Outcome], study: str) -> str:
+    """The outcomes as JUnit XML: a rule that does not hold is a failure, one that cannot be told an error."""
+    counts = {kind: str(sum(o.outcome == kind for o in outcomes)) for kind in OUTCOMES}
+    suite = ElementTree.Element(
+        "testsuite",
+        {
+            "name": visible(f"calibrate-plugin gate: {study}"),
+            "tests": str(len(outcomes)),
+            "failures": counts["failed"],
+            "errors": counts["undefined"],
+        },
+    )
+    for o in outcomes:
+        where = f"{o.dimension}.{o.judge}" if o.judge else o.dimension
+        case = ElementTree.SubElement(suite, "testcase", {"classname": visible(where), "name": visible(o.rule.text)})
+        if o.outcome != "passed":
+            tag = "failure" if o.outcome == "failed" else "error"
+            ElementTree.SubElement(case, tag, {"message": visible(o.sentence)}).text = visible(o.sentence)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def summary(outcomes: Sequence[Outcome], study: str) -> str:
+    """The outcomes as Markdown for a job summary; nothing in it is obeyed as markup."""
+    signs = {"passed": "✅ holds", "failed": "❌ does not hold", "undefined": "❔ undefined"}
+    lines = [
+        f"### Judges of {_cell(study)}",
+        "",
+        "| | dimension | judge | rule | compared | items |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for o in outcomes:
+        value = o.reason or "" if o.value is None else f"{o.value:.4g}"
+        cells = [
+            signs[o.outcome],
+            _cell(o.dimension),
+            _cell(o.judge or ""),
+            _cell(o.rule.text),
+            _cell(value),
+            str(o.measure.n_items),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    shown = escape(visible(text))
+    return re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", shown)
+
+
+__all__ = [
+    "FAILED",
+    "NUMBERS",
+    "OUTCOMES",
+    "UNDEFINED",
+    "Outcome",
+    "Rule",
+    "check",
+    "exit_code",
+    "junit",
+    "rule",
+    "rules_of",
+    "summary",
+]
