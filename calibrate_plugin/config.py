@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from calibrate_plugin import scales
 from calibrate_plugin.connector import SettingsError, SourceSettings
-from calibrate_plugin.model import Dimension, Kind, Study
+from calibrate_plugin.model import Dimension, Kind, Sampling, Study
 
 T = TypeVar("T")
 
@@ -40,7 +40,19 @@ class StudyTable(_Table):
     margin: float = Field(0.10, gt=0, lt=1)
     bands: Literal["landis-koch", "mchugh", "krippendorff"] = "landis-koch"
     count_not_blind: bool = False
+    gold: str | None = None
     store: str | None = None
+
+
+class DesignTable(_Table):
+    """``[design]``: how the items that people labelled were chosen."""
+
+    kind: Literal["random", "stratified", "balanced"]
+    dimension: str | None = None
+    judge: str | None = None
+    stratum: str = "stratum"
+    probability: str = "probability"
+    period: Literal["day", "week"] = "week"
 
 
 class IgnoreTable(_Table):
@@ -65,6 +77,7 @@ class DimensionTable(_Table):
     fixed: bool = True
     whole_set: bool = False
     flipped: Literal["no_answer", "tie"] = "no_answer"
+    positive: str | int | float | bool | None = None
 
 
 class SourceTable(BaseModel):
@@ -112,6 +125,7 @@ class Document(_Table):
     push: dict[str, dict[str, Any]] = {}
     gate: GateTable = GateTable()
     alerts: AlertsTable = AlertsTable()
+    design: DesignTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +204,55 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
         level=parsed.study.level,
         margin=parsed.study.margin,
         bands=parsed.study.bands,
+        gold=parsed.study.gold,
+        design=_design(parsed, parts, path),
     )
+    _check_alerts(parsed.alerts, path)
     store = parsed.study.store or "calibrate.db"
     if "://" not in store:
         store = str(path.parent / store)
     return Config(study, sources, store, path, document, parsed.gate, parsed.alerts)
+
+
+def _design(document: Document, parts: Mapping[str, tuple[str, ...]], path: Path) -> Sampling | None:
+    table = document.design
+    if table is None:
+        return None
+    names = [part for of_one in parts.values() for part in of_one]
+    dimension = table.dimension
+    if table.kind == "random":
+        for key in ("dimension", "judge", "stratum", "probability"):
+            if key in table.model_fields_set:
+                raise SettingsError(f"{path}: design.{key} means nothing where items are chosen at random; take it out")
+    elif dimension is None and len(names) == 1:
+        dimension = names[0]
+    elif dimension not in names:
+        told = "is missing" if dimension is None else f"is {dimension!r}"
+        raise SettingsError(
+            f"{path}: design.dimension {told}; name the one whose labels the items were chosen by: {', '.join(names)}"
+        )
+    if table.kind == "stratified" and table.judge is None:
+        raise SettingsError(f"{path}: design.judge is missing; name the evaluator whose labels made the strata")
+    if table.kind == "balanced" and table.judge is not None:
+        raise SettingsError(
+            f"{path}: design.judge means nothing where items are balanced by the human label; take it out, or write "
+            'kind = "stratified"'
+        )
+    return Sampling(table.kind, dimension, table.judge, table.stratum, table.probability, table.period)
+
+
+def _check_alerts(table: AlertsTable, path: Path) -> None:
+    for key, example in (("slack", "SLACK_WEBHOOK_URL"), ("webhook", "ALERT_URL"), ("secret", "ALERT_SECRET")):
+        value = getattr(table, key)
+        if value is not None and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", value):
+            # What stands there may be the secret itself, so it is not shown.
+            raise SettingsError(
+                f'{path}: alerts.{key} does not name an environment variable; put the value there and write {key} = "{example}"'
+            )
+    if table.webhook is not None and table.secret is None:
+        raise SettingsError(
+            f'{path}: alerts.secret is missing; name the environment variable with the secret that signs, e.g. secret = "ALERT_SECRET"'
+        )
 
 
 def _dimensions(name: str, table: DimensionTable) -> list[Dimension]:

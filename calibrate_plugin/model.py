@@ -5,11 +5,11 @@ Nothing here reads, writes or asks the time. Every other part of the package spe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import polars as pl
 
@@ -142,6 +142,7 @@ class Dimension:
     spelling match. ``map`` sends the spelling of a source's value to a category or to one of ``abstain``.
     ``pass_if`` gives an evaluator's own number a verdict: evaluator (or ``"*"``) -> (``">="``, threshold).
     ``choice`` makes the dimension "was this choice among those ticked"; ``whole_set`` compares sets of choices as wholes.
+    ``positive`` is the class that precision, recall, TPR and TNR speak of; None: the first one (on a binary scale *pass*).
     """
 
     name: str
@@ -154,6 +155,25 @@ class Dimension:
     choice: str | None = None
     whole_set: bool = False
     flipped: Literal["no_answer", "tie"] = "no_answer"
+    positive: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the items that people labelled were chosen from all that the judges answered.
+
+    ``random``: all alike. ``stratified``: in strata of what ``judge`` (with several versions: its name and version) said
+    about ``dimension``. ``balanced``: so many of each human label on ``dimension``. ``stratum`` and ``probability`` name the
+    item facts that hold each chosen item's stratum and inclusion probability. ``period`` is how long the spans are of which
+    the corrected rate is told.
+    """
+
+    kind: Literal["random", "stratified", "balanced"]
+    dimension: str | None = None
+    judge: str | None = None
+    stratum: str = "stratum"
+    probability: str = "probability"
+    period: Literal["day", "week"] = "week"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +184,8 @@ class Study:
     name. ``people`` maps (source, rater id) to one person's name, ``kinds`` a rater to another kind, ``live``
     (dimension, evaluator) to its live version ("" as dimension: in all of them). ``ignore`` lists deleted annotators,
     jobs and runs. The same rater id in two sources is one rater, unless ``namespaces`` gives one of them a prefix.
+    ``gold`` is what judges are held against: ``adjudicated`` (the sources of gold), ``majority`` (of the annotators, on
+    ordered scales the median) or an annotator's name; None: adjudicated where there is such an answer, else the majority.
     """
 
     name: str
@@ -180,6 +202,8 @@ class Study:
     level: float = 0.95
     margin: float = 0.10
     bands: str = "landis-koch"
+    gold: str | None = None
+    design: Sampling | None = None
 
 
 def number(value: Fraction | float | int) -> str:
@@ -404,6 +428,25 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationNumber:
+    """One number of a calibration. ``evaluator`` is None for numbers of the annotators; ``other`` is the second judge where
+    two are compared; ``kind`` tells numbers of one name apart (the positive class, a period)."""
+
+    name: str
+    measure: Measure
+    evaluator: str | None = None
+    version: str | None = None
+    other: str | None = None
+    kind: str | None = None
+
+
+class Calibrated(Protocol):
+    """How good the judges of a dimension are. All of it is ``report.calibrated.Calibration``; here are its numbers."""
+
+    def numbers(self) -> Iterable[CalibrationNumber]: ...
+
+
+@dataclass(frozen=True, slots=True)
 class DimensionReport:
     name: str
     scale: Scale
@@ -419,6 +462,7 @@ class DimensionReport:
     set_aside_listed: tuple[SetAside, ...]
     slices: tuple[Slice, ...]
     notes: tuple[str, ...] = ()
+    calibration: Calibrated | None = None
 
 
 @dataclass(frozen=True, slots=True)

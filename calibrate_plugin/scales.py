@@ -26,6 +26,7 @@ ONLY_ON = {
     "fixed": ("preference",),
     "flipped": ("preference",),
     "whole_set": ("nominal",),
+    "positive": ("binary", "nominal", "ordinal", "preference"),
 }
 
 
@@ -70,12 +71,13 @@ def dimension(name: str, table: Mapping[str, Any], *, untyped: bool = False) -> 
         raise ValueError(f"scale is {kind!r}; it is one of binary, nominal, ordinal, rating, preference")
     for key, kinds in ONLY_ON.items():
         if key in table and kind not in kinds:
-            raise ValueError(f"{key} belongs to a {' or '.join(kinds)} scale, but this one is {kind}; take it out")
+            raise ValueError(f"{key} belongs to a {_either(kinds)} scale, but this one is {kind}; take it out")
     if table.get("flipped") == "tie" and len(scale.labels) < 3:
         raise ValueError('flipped is "tie", but the scale has no tie; add one, e.g. values = ["A", "B", "tie"]')
     map_ = {str(k): str(v) for k, v in table.get("map", {}).items()}
     abstain = tuple(str(a) for a in table.get("abstain", ()))
     choices = tuple(map(str, table.get("choices", ())))
+    positive = None if table.get("positive") is None else positive_class(scale, table["positive"])
     _check_targets(map_, abstain, scale, choices)
     return Dimension(
         name=name,
@@ -88,7 +90,27 @@ def dimension(name: str, table: Mapping[str, Any], *, untyped: bool = False) -> 
         choice=table.get("choice"),
         whole_set=bool(table.get("whole_set", False)),
         flipped=table.get("flipped", "no_answer"),
+        positive=positive,
     )
+
+
+def positive_class(scale: Scale, value: Value) -> str:
+    """The category that ``value`` names. Raises ValueError for one that is not on the scale, and for ratings.
+
+    >>> positive_class(Scale("binary", ("Pass", "Fail")), "fail")
+    'Fail'
+    """
+    if scale.kind == "rating":
+        raise ValueError("positive means nothing on a rating, which has no classes; take it out")
+    written = value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else number(value)
+    for label in scale.labels:
+        if label.strip().casefold() == written.strip().casefold():
+            return label
+    raise ValueError(f"positive is {written!r}, which is not on the scale; it has {', '.join(scale.labels)}")
+
+
+def _either(kinds: Sequence[str]) -> str:
+    return " or ".join([", ".join(kinds[:-1]), kinds[-1]]) if len(kinds) > 1 else kinds[0]
 
 
 def _check_targets(map_: Mapping[str, str], abstain: Sequence[str], scale: Scale, choices: Sequence[str]) -> None:
