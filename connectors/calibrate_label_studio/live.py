@@ -135,8 +135,6 @@ class LiveProjects:
     """The projects that a study names, on the server that it names."""
 
     def __init__(self, settings: SourceSettings, connect: Callable[[SourceSettings], Server] = Server.of) -> None:
-        if settings.since is not None:
-            raise SettingsError(f"sources.{settings.name}.since: Label Studio is always read whole; leave it out")
         self.settings = settings
         self.ids = project_ids(settings)
         push.revealed(settings)  # what is wrong there is said before anything is pulled

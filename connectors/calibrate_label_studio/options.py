@@ -11,24 +11,25 @@ from urllib.parse import urlsplit
 from calibrate_label_studio.annotations import PREDICTION, Reading
 from calibrate_plugin.connector import SettingsError, SourceSettings
 
-KNOWN = frozenset(
-    (
-        "item",
-        "reasons",
-        "predictions",
-        "ground_truth",
-        "url",
-        "project_config",
-        "projects",
-        "closed",
-        "ca_file",
-        "proxy",
-    )
-)
+#: The keys, and what they mean.
+KNOWN = {
+    "item": "where a task names its item: `data.trace_id`, nested `data.meta.id`, `id` (the default: the task itself)",
+    "reasons": 'the textarea with the written reason, for all (`"why"`) or by dimension (`{ Safety = "why" }`); by default the only one',
+    "predictions": 'predictions as an evaluator: `true`, model versions, or `{ judge = ["judge-1", ...] }`; left out by default',
+    "ground_truth": "which stars are gold: `person` (set by a person, the default), `all` (by an import too), `none`",
+    "url": "the server's address, for links, and instead of LABEL_STUDIO_URL",
+    "project_config": "of a file: the labelling configuration, as XML or as the project's JSON",
+    "projects": "of a server: the ids of the projects",
+    "closed": "projects in which labelling is over, so that per-task results may be shown there",
+    "ca_file": "certificates to trust, instead of SSL_CERT_FILE",
+    "proxy": "the proxy to go through, instead of HTTPS_PROXY",
+}
 
 
 def check_keys(settings: SourceSettings) -> None:
     """Raises SettingsError for a key that means nothing here."""
+    if settings.since is not None:
+        raise SettingsError(f"sources.{settings.name}.since: Label Studio is always read whole; leave it out")
     for key in settings.options:
         if key not in KNOWN:
             near = get_close_matches(key, KNOWN, 1)

@@ -231,8 +231,10 @@ class Projects:
         try:
             self.server.write("POST", "/api/dm/actions/", body, {"id": "add_data_field", "project": project})
         except (Refused, Broken) as error:
-            # older and other servers have no such action; there a task's data is read, merged and written whole
-            if isinstance(error, Refused) and error.status not in (400, 404, 405):
+            # Older and other servers have no such action. There a task's data is read, merged and written whole.
+            if not (isinstance(error, Refused) and error.status in (404, 405)) and "registered actions" not in str(
+                error
+            ):
                 return dict.fromkeys(ids, str(error))
             failed: dict[int, str] = {}
             for task in ids:
@@ -317,17 +319,14 @@ class Projects:
         if merged == old:
             yield Write(target, digest, "unchanged")
             return
+        if not views:  # else ours would be the only one, and the one that opens
+            if not dry_run:
+                self.server.write("POST", "/api/dm/views/", {"project": project, "data": {"title": "Default"}})
+            usual = "the usual tab, which the project does not have yet"
+            yield Write(f"project/{project}/default-tab", "Default", "planned" if dry_run else "written", usual)
         if dry_run:
             yield Write(target, digest, "planned", data["title"])
             return
-        if not views:  # else ours would be the only one, and the one that opens
-            self.server.write("POST", "/api/dm/views/", {"project": project, "data": {"title": "Default"}})
-            yield Write(
-                f"project/{project}/default-tab",
-                "Default",
-                "written",
-                "the usual tab, which the project had not opened yet",
-            )
         if ours is None:
             self.server.write("POST", "/api/dm/views/", {"project": project, "data": merged})
         else:

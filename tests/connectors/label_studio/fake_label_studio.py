@@ -34,6 +34,8 @@ class Fake:
         self.key = "legacy-token"
         self.poisoned: set[int] = set()
         self.snapshots: dict[int, bytes] = {}
+        self.views: dict[int, dict[str, Any]] = {}
+        self.actions = {"add_data_field"}
         self.fault: Fault = lambda request: None
         self.seen: list[httpx.Request] = []
         self.page_cap = 10_000
@@ -117,12 +119,55 @@ class Fake:
             )
         if path == "/api/tasks/":
             return self.list_tasks(params)
+        if parts[1] in ("tasks", "dm"):
+            return self.manage(request, path, params, parts)
         project = int(parts[2])
         if project not in self.projects:
             return self.no(404, "No Project matches the given query.")
         if len(parts) == 3:
+            if request.method == "PATCH":
+                self.projects[project] |= json.loads(request.content)
             return httpx.Response(200, json=self.projects[project])
+        if parts[3:] == ["summary", "reset"]:
+            return httpx.Response(200)
         return self.export(request, project, [int(p) for p in parts[4:5]], parts[-1] == "download")
+
+    def manage(self, request: httpx.Request, path: str, params: httpx.QueryParams, parts: list[str]) -> httpx.Response:
+        """Tasks one by one, tabs, columns, and the action that sets a column."""
+        body = json.loads(request.content) if request.content else {}
+        if parts[1] == "tasks":
+            task = self.tasks.get(int(parts[2]))
+            if task is None:
+                return self.no(404, "No Task matches the given query.")
+            if request.method == "PATCH":  # which replaces all of the data
+                task |= body | {"updated_at": self.tick()}
+            return httpx.Response(200, json={"id": task["id"], "data": task["data"]})
+        if parts[2] == "actions":
+            if params["id"] not in self.actions:
+                return self.no(500, f"Can't find '{params['id']}' in registered actions")
+            ids = [i for i in body["selectedItems"]["included"] if i in self.tasks]
+            for number in ids:
+                self.tasks[number]["data"][body["value_name"]] = body["value"]
+            return httpx.Response(200, json={"detail": f"Updated {len(ids)} tasks"})
+        if parts[2] == "columns":
+            names = {key for t in self.tasks.values() for key in t["data"]}
+            columns: list[dict[str, Any]] = [
+                {"id": n, "parent": "data", "visibility_defaults": {"explore": True, "labeling": n == "t"}}
+                for n in sorted(names)
+            ]
+            columns.append({"id": "inner_id", "visibility_defaults": {"explore": False, "labeling": False}})
+            return httpx.Response(200, json={"columns": columns})
+        if request.method == "POST":
+            self.ids += 1
+            self.views[self.ids] = {"id": self.ids, "project": body["project"], "data": body["data"]}
+            return httpx.Response(201, json=self.views[self.ids])
+        if request.method == "PATCH":
+            self.views[int(parts[3])]["data"] = body["data"]
+            return httpx.Response(200, json=self.views[int(parts[3])])
+        if request.method == "DELETE":
+            del self.views[int(parts[3])]
+            return httpx.Response(204)
+        return httpx.Response(200, json=[v for v in self.views.values() if v["project"] == int(params["project"])])
 
     def export(self, request: httpx.Request, project: int, number: list[int], download: bool) -> httpx.Response:
         if request.method == "POST":

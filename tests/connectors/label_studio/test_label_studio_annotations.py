@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from label_studio_cases import Reader, annotation, choice, result, task
 
-from calibrate_plugin.connector import SettingsError
+from calibrate_plugin.connector import SettingsError, SourceSettings, open_source
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS, STATES
 
 
@@ -510,6 +510,11 @@ def test_settings_that_cannot_work_say_so(read: Reader, options: dict[str, Any],
         read([task(1)], **options)
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_first_day_is_refused_rather_than_ignored(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"sources\.people\.since: Label Studio is always read whole"):
+        open_source(SourceSettings("people", "label-studio", file=tmp_path / "x.json", since=date(2026, 1, 1)))
 
 
 @pytest.mark.parametrize(
