@@ -60,7 +60,7 @@ def render(report: Report) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     most_pairs = PAIRS // max(1, len(report.dimensions))
     dimensions = [
-        _Dimension(index + 1, dimension, report.bands, most_pairs) for index, dimension in enumerate(report.dimensions)
+        Section(index + 1, dimension, report.bands, most_pairs) for index, dimension in enumerate(report.dimensions)
     ]
     _share_lists(dimensions)
     page: str = _template().render(
@@ -68,7 +68,7 @@ def render(report: Report) -> str:
         at=report.generated_at,
         coverage=report.coverage,
         dimensions=dimensions,
-        overview=_overview(dimensions),
+        overview=overview_chart(dimensions),
         unread=display.by_count(report.coverage.unread),
         unread_listed=_aside(report.coverage.unread_listed),
         reasons=_reasons(dimensions),
@@ -122,11 +122,11 @@ def _shown(measure: Measure, text: str, scale: Scale | None = None, **more: str)
     )
 
 
-def _share(measure: Measure) -> Shown:
+def share(measure: Measure) -> Shown:
     return _shown(measure, display.percent(measure.value) if measure.value is not None else "", _PERCENT)
 
 
-def _coefficient(measure: Measure, band: str = "") -> Shown:
+def coefficient(measure: Measure, band: str = "") -> Shown:
     value = measure.value
     chance = measure.details.get("chance")
     return _shown(
@@ -139,7 +139,7 @@ def _coefficient(measure: Measure, band: str = "") -> Shown:
     )
 
 
-def _score(measure: Measure, scale: Scale, unit: str) -> Shown:
+def score(measure: Measure, scale: Scale, unit: str) -> Shown:
     return _shown(
         measure,
         display.score(measure.value, scale) if measure.value is not None else "",
@@ -230,7 +230,7 @@ class Spread:
 
 
 @dataclass(slots=True)
-class _Dimension:
+class Section:
     number: int
     report: DimensionReport
     bands: str
@@ -262,17 +262,17 @@ class _Dimension:
         counted = people.counted
         named = " and ".join(_name(name, 24) for name in counted) if len(counted) == 2 else ""
         who = named or (f"{len(counted)} annotators" if counted else "Annotators")
-        kappa = _coefficient(people.kappa, display.kappa_band(people.kappa, self.bands))
-        yield Line(who, _score(self.report.human_score, scale, "label"), _share(people.agreement), kappa, "human")
+        kappa = coefficient(people.kappa, display.kappa_band(people.kappa, self.bands))
+        yield Line(who, score(self.report.human_score, scale, "label"), share(people.agreement), kappa, "human")
         for evaluator in self.report.evaluators:
             yield self._evaluator_line(evaluator)
 
     def _evaluator_line(self, evaluator: EvaluatorReport) -> Line:
         return Line(
             _name(display.evaluator_name(evaluator)),
-            _score(evaluator.score, self.report.scale, "item"),
-            _share(evaluator.agreement),
-            _coefficient(evaluator.kappa, display.kappa_band(evaluator.kappa, self.bands)),
+            score(evaluator.score, self.report.scale, "item"),
+            share(evaluator.agreement),
+            coefficient(evaluator.kappa, display.kappa_band(evaluator.kappa, self.bands)),
             "judge",
             {True: "", False: "not the live version", None: "no version is named live"}[evaluator.live],
         )
@@ -283,8 +283,8 @@ class _Dimension:
         return [
             (
                 _name(display.evaluator_name(e)),
-                _score(e.on_shared_items[0], scale, "item"),
-                _score(e.on_shared_items[1], scale, "label"),
+                score(e.on_shared_items[0], scale, "item"),
+                score(e.on_shared_items[1], scale, "label"),
             )
             for e in self.report.evaluators
         ]
@@ -293,9 +293,9 @@ class _Dimension:
         return [
             Line(
                 _name(rater.rater),
-                _score(rater.score, self.report.scale, "label"),
-                _share(rater.agreement),
-                _coefficient(rater.kappa),
+                score(rater.score, self.report.scale, "label"),
+                share(rater.agreement),
+                coefficient(rater.kappa),
             )
             for rater in self.report.annotators.each
         ]
@@ -307,16 +307,16 @@ class _Dimension:
         for metric, alpha in people.alphas.items() or [(str(people.alpha.details.get("metric", "")), people.alpha)]:
             main = metric == people.alpha.details.get("metric")
             band = display.alpha_band(alpha, self.bands) if main else ""
-            rows.append(("Annotators", f"Krippendorff’s alpha, {_name(metric)}", _coefficient(alpha, band)))
+            rows.append(("Annotators", f"Krippendorff’s alpha, {_name(metric)}", coefficient(alpha, band)))
         weights = people.ac.details.get("weights")
         name = f"Gwet’s AC, {_name(str(weights))} weights" if weights else "Gwet’s AC"
-        rows.append(("Annotators", name, _coefficient(people.ac)))
+        rows.append(("Annotators", name, coefficient(people.ac)))
         rows += _paradox("Annotators", people)
         for evaluator in self.report.evaluators:
             rows += _paradox(_name(display.evaluator_name(evaluator)), evaluator)
         if self.report.evaluators:
-            rows.append(("All raters", "Fleiss’ kappa", _coefficient(self.report.fleiss_all)))
-            rows.append(("All raters", "Krippendorff’s alpha", _coefficient(self.report.alpha_all)))
+            rows.append(("All raters", "Fleiss’ kappa", coefficient(self.report.fleiss_all)))
+            rows.append(("All raters", "Krippendorff’s alpha", coefficient(self.report.alpha_all)))
         return [row for row in rows if row[2].reason != display.reason_name("not_applicable")]
 
     @property
@@ -415,7 +415,7 @@ class _Dimension:
 
     def slices(self) -> list[tuple[str, str, list[Line]]]:
         return [
-            (_name(part.fact), _name(part.value), list(_Dimension(0, part.report, self.bands).lines()))
+            (_name(part.fact), _name(part.value), list(Section(0, part.report, self.bands).lines()))
             for part in self.report.slices[:SLICES]
         ]
 
@@ -437,15 +437,15 @@ class _Dimension:
 
 def _paradox(who: str, of: Any) -> list[tuple[str, str, Shown]]:
     return [
-        (who, "PABAK", _coefficient(of.pabak)),
-        (who, "Positive agreement", _share(of.positive_agreement)),
-        (who, "Negative agreement", _share(of.negative_agreement)),
+        (who, "PABAK", coefficient(of.pabak)),
+        (who, "Positive agreement", share(of.positive_agreement)),
+        (who, "Negative agreement", share(of.negative_agreement)),
     ]
 
 
 def _pair_line(pair: PairReport, role: str, bands: str) -> Line:
-    kappa = _coefficient(pair.kappa, display.kappa_band(pair.kappa, bands))
-    return Line(f"{_name(pair.a, 40)} · {_name(pair.b, 40)}", None, _share(pair.agreement), kappa, role)
+    kappa = coefficient(pair.kappa, display.kappa_band(pair.kappa, bands))
+    return Line(f"{_name(pair.a, 40)} · {_name(pair.b, 40)}", None, share(pair.agreement), kappa, role)
 
 
 def _named(pairs: Sequence[PairReport]) -> list[tuple[str, Measure]]:
@@ -466,7 +466,7 @@ def _forest_row(label: str, who: charts.Who, kappa: Measure) -> charts.Row:
     return charts.Row(label or EMPTY, who, kappa.value, low, high, text)
 
 
-def _overview(dimensions: Sequence[_Dimension]) -> Markup:
+def overview_chart(dimensions: Sequence[Section]) -> Markup:
     """The people's kappa and each evaluator's, dimension by dimension, on one axis."""
     rows: list[charts.Row] = []
     for dimension in dimensions:
@@ -655,7 +655,7 @@ def _rater(rater: RaterInfo) -> str:
 # --- lists
 
 
-def _share_lists(dimensions: Sequence[_Dimension]) -> None:
+def _share_lists(dimensions: Sequence[Section]) -> None:
     """Give each dimension its worst disagreements, at most ``LISTED``. Where all lists together grow too long each keeps
     about as many as the others, and all together no fewer than ``LISTED``."""
     most, limit = LISTED_TEXT
@@ -690,7 +690,7 @@ def _aside(listed: Sequence[SetAside]) -> list[tuple[str, ...]]:
     ]
 
 
-def _reasons(dimensions: Sequence[_Dimension]) -> list[tuple[str, str, str]]:
+def _reasons(dimensions: Sequence[Section]) -> list[tuple[str, str, str]]:
     """Each reason that the page shows: its words, its code, what to do."""
     seen: dict[str, None] = {}
     for dimension in dimensions:
@@ -724,18 +724,31 @@ def _safe(value: Any) -> Any:
     return display.visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-@cache
-def _template() -> Any:
-    environment = Environment(
-        loader=FunctionLoader(_package_text),
+def environment(*packages: str) -> Environment:
+    """How pages are written: everything escaped, and the templates of this package and of ``packages``."""
+
+    def text_of(name: str) -> str | None:
+        for package in ("calibrate_plugin.report", *packages):
+            if (file := files(package).joinpath(name)).is_file():
+                return file.read_text(encoding="utf-8")
+        return None
+
+    made = Environment(
+        loader=FunctionLoader(text_of),
         autoescape=True,
         finalize=_safe,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["name"] = _name
-    environment.filters["plural"] = display.plural
-    environment.filters["percent"] = display.percent
-    environment.filters["n"] = lambda n: f"{n:,}"
-    environment.globals |= {"DASH": DASH, "VALUE": VALUE, "LONG": LONG, "TABLES": TABLES}
-    return environment.get_template("report.html.j2")
+    made.filters["name"] = _name
+    made.filters["lines"] = _lines
+    made.filters["plural"] = display.plural
+    made.filters["percent"] = display.percent
+    made.filters["n"] = lambda n: f"{n:,}"
+    made.globals |= {"DASH": DASH, "VALUE": VALUE, "LONG": LONG, "TABLES": TABLES, "REASON": REASON}
+    return made
+
+
+@cache
+def _template() -> Any:
+    return environment().get_template("report.html.j2")
