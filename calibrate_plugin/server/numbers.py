@@ -7,9 +7,10 @@ touched, too much changed at once) everything is computed anew.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -43,6 +44,7 @@ class State:
     """
 
     serial: int
+    stamp: str  # names what the report says: the same for the same numbers whenever they were computed
     number: int
     report: Report
     body: bytes
@@ -50,6 +52,15 @@ class State:
     agreement: pl.DataFrame
     runs: tuple[str, ...]
     full: bool  # computed anew, not adjusted
+    study: Study
+    counts: Counts
+    called: Mapping[tuple[str, str], str]
+    names: Mapping[str, Mapping[str, str]]
+
+    def rated(self, store: Store, items: Sequence[str]) -> Ratings:
+        """What the rules make of some items, with their written reasons."""
+        labels = store.as_of(self.number, items=items)
+        return _rated(self.study, labels, None, self.counts, self.names, self.called)
 
 
 @dataclass(slots=True)
@@ -151,7 +162,7 @@ class Numbers:
             if run is not None and run not in touched:  # the labels of an item name every run that scored it
                 known[run] = own
                 continue
-            was, now = (self._rated(side, run, own.counts, names, called) for side in (before, after))
+            was, now = (_rated(self.study, side, run, own.counts, names, called) for side in (before, after))
             for name, tables in own.counts.tables.items():
                 if tables is None and not _answered(was, name).equals(_answered(now, name)):
                     raise _Anew(f"{name} has no steps and changed")
@@ -190,20 +201,6 @@ class Numbers:
             raise _Anew("somebody is called otherwise now")
         return names, self._called | called
 
-    def _rated(
-        self,
-        labels: pl.DataFrame,
-        run: str | None,
-        counts: Counts,
-        names: Mapping[str, Mapping[str, str]],
-        called: Mapping[tuple[str, str], str],
-    ) -> Ratings:
-        if counts.sequenced and labels["seq"].null_count() == labels.height:
-            # Among all labels a missing number ties; alone these would be numbered by their rows.
-            labels = labels.with_columns(seq=pl.lit(0, dtype=pl.Int64))
-        live = recount.live(self.study, counts.tables, run)
-        return apply(self.study, parts_of(labels), names, run=run, called=called, live=live)
-
     def _same_live(self, was: Counts, now: Counts, run: str | None) -> None:
         old, new = (recount.live(self.study, c.tables, run) for c in (was, now))
         for dimension, live in new.items():
@@ -220,7 +217,21 @@ class Numbers:
         self._serial += 1
         runs = tuple(sorted(self._known[None].counts.runs))
         body = json.render(report).encode("utf-8")
-        self.state = State(self._serial, number, report, body, differing, agreement, runs, full)
+        self.state = State(
+            self._serial,
+            stamp_of(body),
+            number,
+            report,
+            body,
+            differing,
+            agreement,
+            runs,
+            full,
+            self.study,
+            self._known[None].counts,
+            self._called,
+            self._names,
+        )
 
     def _report(self, run: str | None, number: int, at: datetime) -> Report:
         known = self._known[run]
@@ -236,6 +247,28 @@ class Numbers:
         aside = self.store.aside(number).select(list(ASIDE))
         sources = self._sources or ("",)
         return recount.report(self.study, tuple(dimensions), known.counts, aside, sources, at)
+
+
+def stamp_of(body: bytes) -> str:
+    """Names what a report (JSON) says, whenever it was made."""
+    lines = [line for line in body.split(b"\n") if not line.startswith(b'  "generated_at"')]
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()[:16]
+
+
+def _rated(
+    study: Study,
+    labels: pl.DataFrame,
+    run: str | None,
+    counts: Counts,
+    names: Mapping[str, Mapping[str, str]],
+    called: Mapping[tuple[str, str], str],
+) -> Ratings:
+    """What the rules make of the labels of some items, knowing what those of all items say."""
+    if counts.sequenced and labels["seq"].null_count() == labels.height:
+        # Among all labels a missing number ties; alone these would be numbered by their rows.
+        labels = labels.with_columns(seq=pl.lit(0, dtype=pl.Int64))
+    live = recount.live(study, counts.tables, run)
+    return apply(study, parts_of(labels), names, run=run, called=called, live=live)
 
 
 def _answered(ratings: Ratings, dimension: str) -> pl.DataFrame:

@@ -1,0 +1,115 @@
+"""The answers that differ, filtered and page by page: which items, by the pairs that are kept; what was said, by the store."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from calibrate_plugin.model import Answer, Disagreement
+from calibrate_plugin.report.display import cell
+from calibrate_plugin.server.numbers import State
+from calibrate_plugin.store import Store
+
+Kind = Literal["", "humans", "judges"]
+MOST_CSV = 5_000  # items in one CSV
+COLUMNS = ("item", "distance", "rater", "kind", "version", "answer", "reason", "at", "link")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which disagreements of a dimension. Empty: all of them. ``kind``: between annotators, or of an evaluator with one."""
+
+    dimension: str
+    evaluator: str = ""
+    version: str = ""
+    annotator: str = ""
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of them, the widest first, and how many items there are in all."""
+
+    total: int
+    items: tuple[Disagreement, ...]
+
+
+class Disagreements:
+    """Remembers the order of the items for the last filters: the second page costs nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._sorted: OrderedDict[tuple[str, Wanted], pl.DataFrame] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def page(self, state: State, wanted: Wanted, page: int, size: int) -> Found:
+        """Page 1 is the first. Raises KeyError for a dimension that is not there."""
+        items = self._items(state, wanted)
+        some = items[(page - 1) * size : page * size]
+        return Found(items.height, tuple(self._told(state, wanted.dimension, some)))
+
+    def csv(self, state: State, wanted: Wanted) -> str:
+        """What a page shows, in one table: an answer a row."""
+        import csv
+        import io
+
+        found = self.page(state, wanted, 1, MOST_CSV)
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\r\n")
+        writer.writerow(COLUMNS)
+        for one in found.items:
+            for a in one.answers:
+                row: list[Any] = [one.item, f"{one.distance:g}", a.rater, a.kind, a.version, a.value]
+                row += [a.reason or "", a.at.isoformat() if a.at else "", a.link or ""]
+                writer.writerow([cell(str(text)) for text in row])
+        return out.getvalue()
+
+    def _items(self, state: State, wanted: Wanted) -> pl.DataFrame:
+        key = (f"{state.serial}", wanted)
+        with self._lock:
+            if key in self._sorted:
+                self._sorted.move_to_end(key)
+                return self._sorted[key]
+        pairs = state.differing[wanted.dimension]
+        judged = pl.col("evaluator").is_not_null()
+        tests = [pl.lit(True)]
+        if wanted.evaluator:
+            tests.append(pl.col("evaluator") == wanted.evaluator)
+        if wanted.version:
+            tests.append(pl.col("version") == wanted.version)
+        if wanted.annotator:
+            tests.append((pl.col("a") == wanted.annotator) | (pl.col("b") == wanted.annotator))
+        if wanted.kind:
+            tests.append(judged if wanted.kind == "judges" else ~judged)
+        items = (
+            pairs.filter(pl.all_horizontal(tests).fill_null(False))
+            .group_by("item")
+            .agg(pl.col("distance").max(), (~judged).any().alias("humans"), judged.any().alias("judges"))
+            .sort(["distance", "item"], descending=[True, False])
+        )
+        with self._lock:
+            self._sorted[key] = items
+            while len(self._sorted) > 32:
+                self._sorted.popitem(last=False)
+        return items
+
+    def _told(self, state: State, dimension: str, some: pl.DataFrame) -> Iterator[Disagreement]:
+        ratings = state.rated(self.store, some["item"].to_list())
+        answers = ratings.answers[dimension]
+        scale = answers.dimension.scale
+        rows = answers.counted.sort("rater")
+        about = ratings.labels.select("item", "reason", "at", "link")[rows["row"].to_numpy()]
+        said: dict[str, list[Answer]] = {}
+        for (rater, level, value), (item, reason, at, link) in zip(
+            rows.select("rater", "level", "number").rows(), about.rows(), strict=True
+        ):
+            who = answers.raters[rater]
+            written = scale.names[level] if scale.levels is not None else f"{value:g}"
+            said.setdefault(item, []).append(Answer(who.name, who.kind, who.version, written, reason, at, link))
+        for item, distance, humans, judges in some.rows():
+            yield Disagreement(item, distance, humans, judges, tuple(said.get(item, ())))

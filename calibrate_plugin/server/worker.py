@@ -1,0 +1,268 @@
+"""The one who pulls, counts and pushes, in a thread of its own.
+
+Everything it does may be done twice and may break off anywhere: hints stay open until what they asked for is published, what
+was published is counted again at the next start, and a push writes only what differs. So a process may be killed at any moment,
+and another one that serves the same study takes over: the lock of the store is held for one turn at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from calibrate_plugin import cycle
+from calibrate_plugin.config import load
+from calibrate_plugin.connector import SettingsError, Write
+from calibrate_plugin.report import json
+from calibrate_plugin.server.history import numbers
+from calibrate_plugin.server.numbers import stamp_of
+from calibrate_plugin.server.service import Service, Trouble
+from calibrate_plugin.store import Busy, Hint
+from calibrate_plugin.sync import SyncOutcome, sync
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 300.0  # seconds between two tries
+Mode = Literal["incremental", "full"]
+
+
+class Worker(threading.Thread):
+    """Runs until it is told to stop, and then ends with the turn that it is in."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(name="worker", daemon=True)
+        self.service = service
+        self._stopping = threading.Event()
+        self._kept: str | None = None  # the stamp of the report that was kept last
+        self._pushed: str | None = None
+        self._ripe_in = 0.0
+        self._settings = _written_at(service)
+        self._settled = False  # whether the store was looked at since the start
+
+    def stop(self, wait: float = 30.0) -> None:
+        self._stopping.set()
+        self.service.woken.set()
+        if self.is_alive():
+            self.join(wait)
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            self.service.woken.clear()
+            try:
+                self.step()
+            except Busy as busy:
+                log.debug("%s", busy)  # another process is at it; its results show in the store
+            except Exception as error:
+                log.exception("a turn failed")
+                self._failed("worker", f"a turn failed ({type(error).__name__}); the log says more", parks=False)
+                self._stopping.wait(self.service.pace.retry)
+            self.service.woken.wait(self._pause())
+
+    def _pause(self) -> float:
+        """Until the store is looked at again, or the next hint is ripe."""
+        return max(0.005, min(self.service.pace.look, self._ripe_in))
+
+    def step(self) -> None:
+        """What is due now, if anything."""
+        service = self.service
+        self._follow()
+        service.health.troubles.pop("worker", None)
+        due = self._due()
+        push_due = self._push_due()
+        if not due and not push_due and self._settled:
+            return
+        with service.store.work():
+            service.health.working = True
+            try:
+                hints = service.store.hints()
+                due = self._due()  # another process may have done it meanwhile
+                read = [self._pull(name, mode) for name, mode in due.items() if not self._stopping.is_set()]
+                self._follow()
+                self._keep()
+                fine = {o.source for o in read if o.outcome == "ok"}
+                self._done([h for h in hints if h.source in fine or h.source not in service.sources])
+                self._settled = True
+                if self._push_due():
+                    self._push()
+            finally:
+                service.health.working = False
+
+    # --- what is due
+
+    def _due(self) -> dict[str, Mode]:
+        service, pace, now = self.service, self.service.pace, self.service.store.now()
+        ripe: set[str] = set()
+        self._ripe_in = pace.look
+        by_source: dict[str, list[Hint]] = {}
+        for hint in service.store.hints():
+            by_source.setdefault(hint.source, []).append(hint)
+        for name, hints in by_source.items():
+            quiet = pace.debounce - (now - hints[-1].received).total_seconds()
+            latest = pace.cap - (now - hints[0].received).total_seconds()
+            self._ripe_in = min(self._ripe_in, max(0.0, min(quiet, latest)) or pace.look)
+            if quiet <= 0 or latest <= 0:
+                ripe.add(name)
+        last, whole = self._last()
+        due: dict[str, Mode] = {}
+        for name in service.sources:
+            trouble = service.health.troubles.get(name)
+            asked = bool({name, ""} & service.asked)
+            polled = service.sync_due_after(last.get(name), pace.poll)
+            if trouble is not None and not asked:
+                # what failed waits for its time; what is parked for the schedule
+                waits = trouble.next_try is not None and trouble.next_try > now
+                if waits or (trouble.parked and not polled):
+                    continue
+            elif not (asked or polled or name in ripe):
+                continue
+            due[name] = "full" if service.sync_due_after(whole.get(name), pace.reconcile) else "incremental"
+        return due
+
+    def _last(self) -> tuple[dict[str, datetime], dict[str, datetime]]:
+        """When each source was pulled last, and when it was last read whole."""
+        last: dict[str, datetime] = {}
+        whole: dict[str, datetime] = {}
+        for done in self.service.store.syncs(200):
+            if done.outcome == "running":
+                continue
+            last.setdefault(done.source, done.started)
+            if done.outcome == "ok" and (done.mode == "full" or done.cursor is None):
+                whole.setdefault(done.source, done.started)
+        oldest = {name: at for name, at in last.items() if name not in whole}
+        # With more pulls than are looked at, the age of the last whole one is not known; it is not young.
+        return last, whole | {name: at - timedelta(days=365) for name, at in oldest.items()}
+
+    def _push_due(self) -> bool:
+        service = self.service
+        if not service.pushing or service.state is None or not cycle.wants_push(service.config):
+            return False
+        now = service.store.now()
+        waiting = [service.health.troubles.get(f"push: {n}") for n in cycle.wants_push(service.config)]
+        asked = any(f"push: {n}" in service.asked for n in cycle.wants_push(service.config)) or "" in service.asked
+        if asked or service.state.stamp != self._pushed:
+            return all(t is None or asked or (t.next_try is not None and t.next_try <= now) for t in waiting)
+        return False
+
+    # --- the steps of a turn
+
+    def _pull(self, name: str, mode: Mode) -> SyncOutcome:
+        service = self.service
+        (outcome,) = sync(service.store, {name: service.sources[name]}, full=mode == "full")
+        service.asked -= {name}
+        service.meters.syncs.labels(name, outcome.outcome).inc()
+        service.meters.sync_seconds.labels(name).observe(outcome.seconds)
+        if outcome.outcome == "ok":
+            service.health.troubles.pop(name, None)
+        else:
+            log.warning("%s: %s: %s", name, outcome.outcome, outcome.message)
+            self._failed(name, outcome.message, parks=not outcome.retry)
+        return outcome
+
+    def _follow(self) -> None:
+        """Bring the numbers up to the store, and every open page up to the numbers."""
+        service = self.service
+        self._read_settings()
+        started = time.monotonic()
+        before = service.state and service.state.stamp
+        if not service.numbers.follow(service.store.now(), service.config.study):
+            return
+        state = service.state
+        assert state is not None
+        how = "full" if state.full else "adjusted"
+        service.meters.recount_seconds.labels(how).observe(time.monotonic() - started)
+        service.meters.number.set(state.number)
+        for (dimension, subject, statistic), value in numbers(json.plain(state.report)):
+            gauge = service.meters.measure.labels(dimension, subject, statistic)
+            gauge.set(float("nan") if value is None else value)
+        if state.stamp != before:
+            service.health.last_report = service.store.now()
+            service.events.tell(state.stamp)
+
+    def _read_settings(self) -> None:
+        """What calibrate.toml says by now. Sources stay those of the start."""
+        service = self.service
+        written_at = _written_at(service)
+        if written_at == self._settings:
+            return
+        self._settings = written_at
+        try:
+            config = load(service.config.path)
+        except SettingsError as error:
+            self._failed("settings", f"{error}; the settings before still hold", parks=True)
+            return
+        if config.sources != service.config.sources or config.store != service.config.store:
+            self._failed("settings", "sources changed; start the service anew to read them", parks=True)
+            config = replace(config, sources=service.config.sources, store=service.config.store)
+        else:
+            service.health.troubles.pop("settings", None)
+        service.config = config
+
+    def _keep(self) -> None:
+        """Keep the report if it says anything new."""
+        service, state = self.service, self.service.state
+        if state is None:
+            return
+        if state.stamp != self._kept:
+            newest = service.store.reports(1)
+            if not newest or stamp_of(service.store.report(newest[0].id)) != state.stamp:
+                cycle.keep(service.store, service.config, state.body, state.number)
+            self._kept = state.stamp
+        service.history.follow()
+
+    def _done(self, hints: list[Hint]) -> None:
+        if not hints:
+            return
+        self.service.store.done(hints)
+        lag = (self.service.store.now() - hints[0].received).total_seconds()
+        self.service.health.lag = lag
+        self.service.meters.lag.set(lag)
+
+    def _push(self) -> None:
+        service, state = self.service, self.service.state
+        assert state is not None
+        runs = {run: service.numbers.run(run) for run in state.runs}
+        service.asked -= {"", *(f"push: {n}" for n in cycle.wants_push(service.config))}
+        done = cycle.write_back(service.store, service.config, service.sources, state.report, state.agreement, runs)
+        failed = False
+        for name, pushed in done.items():
+            if isinstance(pushed, str) or cycle.refused(pushed):
+                failed = True
+                message = pushed if isinstance(pushed, str) else _refusals(pushed.writes)
+                self._failed(f"push: {name}", message, parks=False)
+            else:
+                service.health.troubles.pop(f"push: {name}", None)
+                outcomes = Counter(w.outcome for w in pushed.writes)
+                service.health.pushed[name] = (
+                    ", ".join(f"{n} {o}" for o, n in sorted(outcomes.items())) or "nothing to write"
+                )
+        if not failed:
+            self._pushed = state.stamp
+
+    def _failed(self, what: str, message: str, *, parks: bool) -> None:
+        service, now = self.service, self.service.store.now()
+        before = service.health.troubles.get(what)
+        tries = before.tries + 1 if before else 1
+        pause = min(service.pace.retry * 2 ** (tries - 1), LONGEST_PAUSE)
+        parked = parks or (tries >= service.pace.tries and what != "worker")
+        service.health.troubles[what] = Trouble(
+            what, message, tries, before.since if before else now, None if parked else now + timedelta(seconds=pause)
+        )
+        service.meters.parked.set(sum(t.parked for t in service.health.troubles.values()))
+
+
+def _written_at(service: Service) -> float:
+    try:
+        return service.config.path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _refusals(writes: Sequence[Write]) -> str:
+    refused = [f"{w.target}: {w.detail}" for w in writes if w.outcome == "refused"]
+    return f"{len(refused)} writes were refused: " + "; ".join(refused[:3])
