@@ -18,6 +18,8 @@ COMMANDS = {
     "history": "calibrate_plugin.cli.history:history",
     "why": "calibrate_plugin.cli.why:why",
     "gate": "calibrate_plugin.cli.gate:gate",
+    "serve": "calibrate_plugin.cli.serve:serve",
+    "webhooks": "calibrate_plugin.cli.webhooks:webhooks",
     "completion": "calibrate_plugin.cli.completion:completion",
 }
 
