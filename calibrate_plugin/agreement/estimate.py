@@ -299,7 +299,9 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     p = successes / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (1 + z * z / n)
-    return Interval(max(0.0, centre - half), min(1.0, centre + half), level, "wilson")
+    low = centre - half if successes else 0.0
+    high = centre + half if successes < n else 1.0
+    return Interval(low, high, level, "wilson")
 
 
 @lru_cache(maxsize=1024)

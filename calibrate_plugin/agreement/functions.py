@@ -45,7 +45,7 @@ from calibrate_plugin.agreement.statistics import (
     reason_of_specific,
 )
 from calibrate_plugin.agreement.weights import WeightName, Weights, weights_of, whole
-from calibrate_plugin.model import Dimension, Measure, Reason, Scale
+from calibrate_plugin.model import Dimension, Measure, Reason, Scale, number
 from calibrate_plugin.ratings.answers import REJECTED, levels
 from calibrate_plugin.ratings.counting import Patterns, canonical, item_table, of_pair, rater_pairs
 
@@ -269,11 +269,17 @@ def brennan_prediger(
 
 
 def pabak(
-    answers: Answers, scale: Scale | str, *, weights: WeightsGiven = None, resampling: Resampling | None = None
+    answers: Answers,
+    scale: Scale | str,
+    *,
+    form: Form = "pairs",
+    weights: WeightsGiven = None,
+    resampling: Resampling | None = None,
 ) -> Measure:
-    """Prevalence-adjusted bias-adjusted kappa, at most 1: pooled agreement p against equally likely levels, which for q
-    levels and identity weights is (q p - 1) / (q - 1).
+    """Prevalence-adjusted bias-adjusted kappa, at most 1: agreement p against equally likely levels, which for q levels
+    and identity weights is (q p - 1) / (q - 1).
 
+    ``form``: p over pooled ``"pairs"``, or over ``"items"``, which is Brennan and Prediger's number by another name.
     Explains a low kappa beside a high agreement; it is no gate. Source: Byrt, Bishop and Carlin 1993. A rating without a
     step is ``not_applicable``. Undefined: ``nothing_to_compare``, ``single_item``.
 
@@ -283,8 +289,10 @@ def pabak(
     given = _given(answers, scale, weights)
     if isinstance(given, _Measured):
         return _not_applicable()
-    reason = reason_of(given.patterns, chance_corrected=True, constant_is_defined=True)
-    return _one(given.patterns, Pabak(given.weights), reason, resampling, weights=given.weights.name)
+    patterns = given.patterns if form == "pairs" else given.together
+    statistic = Pabak(given.weights) if form == "pairs" else ChanceByScale(given.weights, "uniform")
+    reason = reason_of(patterns, chance_corrected=True, constant_is_defined=True)
+    return _one(patterns, statistic, reason, resampling, form=form, weights=given.weights.name)
 
 
 def positive_agreement(answers: Answers, scale: Scale | str, *, resampling: Resampling | None = None) -> Measure:
@@ -531,7 +539,9 @@ def _plain(value: Any) -> Any:
 
 def _told(scale: Scale) -> str:
     if scale.kind == "rating" and not scale.points:
-        return f"values from {scale.names[0]} to {scale.names[-1]}" if scale.names else "values between its ends"
+        assert scale.low is not None and scale.high is not None
+        step = "" if scale.step is None else f" in steps of {number(scale.step)}"
+        return f"values from {number(scale.low)} to {number(scale.high)}{step}"
     return ", ".join(scale.names)
 
 
