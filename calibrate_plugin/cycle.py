@@ -22,6 +22,7 @@ from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Report, frame
 from calibrate_plugin.ratings.rules import Ratings
 from calibrate_plugin.report import json
 from calibrate_plugin.report.build import Pulled, build, item_agreement
+from calibrate_plugin.report.calibrated import calibrated
 from calibrate_plugin.store import Store
 from calibrate_plugin.sync import Progress, SyncOutcome, sync
 
@@ -74,11 +75,19 @@ def parts_of(labels: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def report_now(store: Store, config: Config, at: datetime) -> tuple[Report, Ratings]:
-    """The study's report from what the store knows now, kept there with the settings that it was made under."""
+    """The study's report from what the store knows now, with its calibration. Its headline numbers are kept in the store with
+    the settings that they were made under: they are what any later report is compared with.
+
+    Raises SettingsError where ``study.gold`` names nobody.
+    """
     number = store.latest()
-    report, ratings = build(config.study, pulled(store, number), at)
+    facts = pulled(store, number)
+    report, ratings = build(config.study, facts, at)
     keep(store, config, json.render(report).encode("utf-8"), number)
-    return report, ratings
+    try:
+        return calibrated(report, config.study, ratings, facts.items), ratings
+    except ValueError as error:
+        raise SettingsError(f"{config.path}: {error}") from None
 
 
 def keep(store: Store, config: Config, body: bytes, number: int) -> int:

@@ -101,7 +101,10 @@ def _source(settings: SourceSettings) -> Source:
 def make(study: Study, pulled: Pulled, by: Sequence[str], run: str | None) -> tuple[Report, Ratings]:
     """The report, with unknown facts as errors of the call."""
     try:
-        return build(study, pulled, datetime.now(UTC), by=by, run=run)
+        from calibrate_plugin.report.calibrated import calibrated
+
+        report, ratings = build(study, pulled, datetime.now(UTC), by=by, run=run)
+        return calibrated(report, study, ratings, pulled.items), ratings
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

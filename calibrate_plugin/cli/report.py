@@ -29,6 +29,13 @@ from calibrate_plugin.report.build import Pulled, only
 @click.option(
     "--gold", multiple=True, metavar="RATER", help="This rater's answers are gold, not an annotator's; repeatable."
 )
+@click.option(
+    "--positive",
+    "classes",
+    multiple=True,
+    metavar="D=VALUE",
+    help="The class of a dimension that precision, recall, TPR and TNR speak of. Default: the first one. Repeatable.",
+)
 @click.option("--abstain", multiple=True, metavar="VALUE", help='An answer that means "unsure"; repeatable.')
 @click.option("--items", type=click.Path(path_type=Path), metavar="FACTS.csv", help="Facts of items, by a column item.")
 @click.option("--timezone", metavar="ZONE", help="The zone of times that name none, e.g. Europe/Berlin.")
@@ -43,6 +50,7 @@ def report(
     specs: Sequence[str],
     live: Sequence[str],
     gold: Sequence[str],
+    classes: Sequence[str],
     abstain: Sequence[str],
     items: Path | None,
     timezone: str | None,
@@ -66,6 +74,7 @@ def report(
     declared = [_scale(spec, abstain) for spec in specs]
     if len({d.name for d in declared}) < len(declared):
         raise click.UsageError("a dimension has more than one --scale")
+    declared = _positive(declared, classes)
     options = {k: v for k, v in (("facts", str(items) if items else None), ("timezone", timezone)) if v}
     settings = SourceSettings(file.name, "files", file, options=options)
     with out.failures():
@@ -98,6 +107,24 @@ def _scale(spec: str, abstain: Sequence[str]) -> Dimension:
         return replace(scales.parse(spec), abstain=tuple(abstain))
     except ValueError as error:
         raise click.UsageError(f"--scale {spec}: {error}") from None
+
+
+def _positive(declared: Sequence[Dimension], classes: Sequence[str]) -> list[Dimension]:
+    from dataclasses import replace
+
+    found = {d.name: d for d in declared}
+    for spec in classes:
+        name, equals, value = spec.partition("=")
+        if not equals or name not in found:
+            names = ", ".join(found) or "give them with --scale"
+            raise click.UsageError(
+                f"--positive {spec}: write D=VALUE with a dimension of the report; there are: {names}"
+            )
+        try:
+            found[name] = replace(found[name], positive=scales.positive_class(found[name].scale, value))
+        except ValueError as error:
+            raise click.UsageError(f"--positive {spec}: {error}") from None
+    return list(found.values())
 
 
 def _named(spec: str) -> tuple[tuple[str, str], str]:

@@ -29,7 +29,7 @@ from calibrate_plugin.calibration.gold import (
     single,
 )
 from calibrate_plugin.calibration.icc import Reliability, reliability
-from calibrate_plugin.calibration.panel import JudgeCoverage, Panel, coverage, panel_of
+from calibrate_plugin.calibration.panel import JudgeCoverage, coverage, panel_of
 from calibrate_plugin.calibration.paradox import Paradox, explain
 from calibrate_plugin.calibration.position import Position, orders_of, position
 from calibrate_plugin.calibration.rates import CorrectedRate, Production, corrected_rates
@@ -187,7 +187,8 @@ class _Maker:
         self.facts = self._facts()
         plain, sampled = self._design()
         reports = {(e.evaluator, e.version): e for e in self.report.evaluators}
-        judges, silent = [], []
+        judges: list[JudgeCalibration] = []
+        silent: list[JudgeCalibration] = []
         for judge in panel.evaluators:
             rater = self.answers.raters[judge]
             found = reports.get((rater.name, rater.version))
@@ -202,9 +203,7 @@ class _Maker:
             judges_together=judges_together(panel, live, self.resampling) if len(live) <= MOST_COMPARED else None,
             judges_compared=self._compared(heard, plain),
             icc=reliability(panel, self.resampling) if self.scale.kind == "rating" else None,
-            paradox=_paradox(self.report.annotators.pairs[0].counts)
-            if len(self.report.annotators.pairs) == 1
-            else None,
+            paradox=self._of_people(),
         )
 
     def _judge(self, judge: int, found: EvaluatorReport | None, plain: Design) -> JudgeCalibration:
@@ -249,8 +248,14 @@ class _Maker:
             stated=stated,
             position=None if orders is None else position(orders, resampling.about("position", panel.name(judge))),
             corrected_rate=self._rates(judge, design, live) if told else (),
-            paradox=_paradox(found.counts) if found is not None else None,
+            paradox=None if found is None else _paradox(found.counts, found.agreement.n_items),
         )
+
+    def _of_people(self) -> Paradox | None:
+        pairs = self.report.annotators.pairs
+        if len(pairs) != 1 or pairs[0].counts is None:
+            return None
+        return _paradox(pairs[0].counts, pairs[0].agreement.n_items)
 
     def _gold(self) -> Gold:
         panel, asked = self.panel, self.study.gold
@@ -303,7 +308,7 @@ class _Maker:
         if not known.any():
             return Design(kind, judge=sampling.judge or ""), Sampled(sampling, False, 0, int(labelled.sum()))  # type: ignore[arg-type]
         given = self.facts.get(sampling.stratum)
-        stratum = np.zeros(self.panel.n, dtype=np.int64)
+        stratum: Array = np.zeros(self.panel.n, dtype=np.int64)
         if given is not None:
             _, stratum = np.unique(np.array(["" if s is None else s for s in given], dtype=object), return_inverse=True)
         stratum = np.where(known, stratum.reshape(-1), -1)
@@ -347,8 +352,10 @@ class _Maker:
             return None
         passed = np.where(self.gold.level < 0, -1, (self.gold.level == 0).astype(np.int64))
         split = self.facts.get(SPLIT)
-        parts = {} if split is None else {part: np.array([s == part for s in split]) for part in ("dev", "test")}
-        return thresholds(scores, passed, **parts, level=self.study.level)
+        dev = test = None
+        if split is not None:
+            dev, test = (np.array([s == part for s in split]) for part in ("dev", "test"))
+        return thresholds(scores, passed, dev=dev, test=test, level=self.study.level)
 
     def _rates(self, judge: int, design: Design, live: bool | None) -> tuple[CorrectedRate, ...]:
         if self.scale.levels is None or self.scale.kind not in ("binary", "rating"):
@@ -413,8 +420,13 @@ def _shares(given: Array | None, n: int) -> Array:
     return found
 
 
-def _paradox(counts: Counts | None) -> Paradox | None:
-    return explain(np.array(counts.table)) if counts is not None and len(counts.labels) == 2 else None
+def _paradox(counts: Counts, n_items: int) -> Paradox | None:
+    if len(counts.labels) != 2:
+        return None
+    found = explain(np.array(counts.table))
+    # The standard error is for pairs that share no item.
+    together = sum(map(sum, counts.table)) > n_items
+    return replace(found, standard_error=None) if found is not None and together else found
 
 
 #: What stays true of a sample that was chosen by the judge's label, and by the human one.

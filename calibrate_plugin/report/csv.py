@@ -21,7 +21,8 @@ PAIRS = "pairs.csv"
 
 #: One row per dimension, slice, subject and statistic. ``fact`` and ``slice`` are empty for the whole dimension.
 #: ``subject`` is annotators, annotator (one with the others), annotator_pair, evaluator (with the annotators),
-#: evaluator_annotator, evaluator_pair or all_raters; ``kind`` says which kappa, which alpha or which weights.
+#: evaluator_annotator, evaluator_pair or all_raters; ``kind`` says which kappa, which alpha or which weights, and of the
+#: numbers of a calibration which positive class or period.
 COLUMNS: dict[str, type[pl.DataType]] = {
     "study": pl.String,
     "dimension": pl.String,
@@ -103,6 +104,11 @@ def _rows(dimension: DimensionReport, fact: str | None, value: str | None) -> It
         rows += _evaluator(evaluator)
     for pair in dimension.judges:
         rows += _pair("evaluator_pair", pair, None)
+    if dimension.calibration is not None:
+        for told in dimension.calibration.numbers():
+            subject = "annotators" if told.evaluator is None else "evaluator_pair" if told.other else "evaluator"
+            for row in _measures(subject, told.evaluator, told.other, told.version, {told.name: told.measure}):
+                rows.append((*row[:5], told.kind if told.kind is not None else row[5], *row[6:]))
     rows += _measures("all_raters", None, None, None, {"kappa": dimension.fleiss_all, "alpha": dimension.alpha_all})
     for row in rows:
         yield (fact, value, *row)

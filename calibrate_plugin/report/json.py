@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -25,6 +26,8 @@ from calibrate_plugin.model import (
     Report,
     Scale,
 )
+from calibrate_plugin.report import calibrated
+from calibrate_plugin.report.calibrated import Calibration, JudgeCalibration, Sampled
 from calibrate_plugin.report.display import encodable
 
 SCHEMA = "calibrate-plugin/report/1"
@@ -80,13 +83,17 @@ def plain(report: Report) -> dict[str, Any]:
 
 def _dimension(dimension: DimensionReport) -> dict[str, Any]:
     disagreements = dimension.disagreements
+    calibration = calibrated.of(dimension)
     return {
         "name": encodable(dimension.name),
         "scale": _scale(dimension.scale),
         "human_score": measure(dimension.human_score),
         "raters": [_rater(rater) for rater in dimension.raters],
         "annotators": _annotators(dimension.annotators),
-        "evaluators": [_evaluator(evaluator) for evaluator in dimension.evaluators],
+        "evaluators": [
+            _evaluator(evaluator) | (_calibrated(calibration.of(evaluator)) if calibration else {})
+            for evaluator in dimension.evaluators
+        ],
         "judges": [_pair(pair) for pair in dimension.judges],
         "all_raters": {"fleiss": measure(dimension.fleiss_all), "alpha": measure(dimension.alpha_all)},
         "disagreements": {
@@ -96,6 +103,7 @@ def _dimension(dimension: DimensionReport) -> dict[str, Any]:
         },
         "set_aside": _counted(dimension.set_aside),
         "notes": [encodable(note) for note in dimension.notes],
+        **(_calibration(calibration) if calibration else {}),
         "slices": [
             {"fact": encodable(part.fact), "value": encodable(part.value), **_dimension(part.report)}
             for part in dimension.slices
@@ -135,6 +143,83 @@ def _evaluator(evaluator: EvaluatorReport) -> dict[str, Any]:
         "counts": _counts(evaluator.counts),
         "each": [_pair(pair) for pair in evaluator.each],
     }
+
+
+def _calibration(calibration: Calibration) -> dict[str, Any]:
+    """What a dimension holds beside its judges' own numbers."""
+    gold = calibration.gold
+    return {
+        "gold": {"rule": gold.rule, "source": encodable(gold.source), **gold.counts},
+        "design": calibration.sampled and _design(calibration.sampled),
+        "judges_together": _told(calibration.judges_together),
+        "judges_compared": _told(calibration.judges_compared),
+        "icc": _told(calibration.icc),
+        "paradox": _told(calibration.paradox),
+        "judges_without_answers": [
+            {"evaluator": encodable(judge.evaluator), "version": encodable(judge.version), **_calibrated(judge)}
+            for judge in calibration.silent
+        ],
+    }
+
+
+def _design(sampled: Sampled) -> dict[str, Any]:
+    design = sampled.design
+    return {
+        "kind": design.kind,
+        "dimension": _plain(design.dimension),
+        "judge": _plain(design.judge),
+        "weighted": sampled.weighted,
+        "chosen": sampled.chosen,
+        "unknown": sampled.unknown,
+    }
+
+
+def _calibrated(judge: JudgeCalibration | None) -> dict[str, Any]:
+    """What stands beside an evaluator's own keys."""
+    if judge is None:
+        return {}
+    against = _told(judge.against_gold)
+    if judge.gold_numbers is not None:
+        numbers = judge.gold_numbers
+        told = {name: measure(one) for name, one in numbers.measures.items()}
+        head = {"positive": _plain(numbers.positive), "is_weighted": numbers.weighted}
+        against = head | told | against
+    return {
+        "coverage": _told(judge.coverage),
+        "beside_humans": _told(judge.beside_humans),
+        "alt_test": _told(judge.alt_test),
+        "against_gold": against,
+        "thresholds": _told(judge.thresholds),
+        "confidence": {"draws": _told(judge.draws), "stated": _told(judge.stated)},
+        "position": _told(judge.position),
+        "corrected_rate": _told(judge.corrected_rate),
+        "paradox": _told(judge.paradox),
+    }
+
+
+#: Said by the place already.
+_SAID = ("judge", "coverage")
+
+
+def _told(value: Any) -> Any:
+    """A result of ``calibration`` by the names of its fields."""
+    if isinstance(value, Measure):
+        return measure(value)
+    if isinstance(value, Counts):
+        return _counts(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = [f.name for f in fields(value) if f.name not in _SAID]
+        # The t of a judge that never differs is infinite; its p value is the one to read.
+        return {name: None if _infinite(one := getattr(value, name)) else _told(one) for name in kept}
+    if isinstance(value, tuple | list):
+        return [_told(one) for one in value]
+    if isinstance(value, Mapping):
+        return {encodable(str(key)): _told(value[key]) for key in sorted(value, key=str)}
+    return _plain(value)
+
+
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and math.isinf(value)
 
 
 def _pair(pair: PairReport) -> dict[str, Any]:
