@@ -18,6 +18,7 @@ COMMANDS = {
     "history": "calibrate_plugin.cli.history:history",
     "why": "calibrate_plugin.cli.why:why",
     "gate": "calibrate_plugin.cli.gate:gate",
+    "alerts": "calibrate_plugin.cli.alerts:alerts",
     "serve": "calibrate_plugin.cli.serve:serve",
     "webhooks": "calibrate_plugin.cli.webhooks:webhooks",
     "completion": "calibrate_plugin.cli.completion:completion",

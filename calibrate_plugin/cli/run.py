@@ -59,5 +59,10 @@ def run(
                 report, ratings = out.make(study, cycle.pulled(store), by, of_run)
         out.write(report, ratings, form, output)
         say_pushed(done.pushed)
+        if settings.alerts.slack or settings.alerts.webhook:
+            from calibrate_plugin import alerts
+            from calibrate_plugin.cli.alerts import say_waiting
+
+            say_waiting(alerts.after(store, settings, done))
     if not done.sound:
         raise click.exceptions.Exit(1)

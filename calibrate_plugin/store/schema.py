@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: The newest migration; a store that says anything else is migrated or refused.
-HEAD = "0001"
+HEAD = "0002"
 VERSION_TABLE = "calibrate_version"
 
 Id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -251,4 +251,39 @@ worker = sa.Table(
     sa.Column("token", sa.Text, nullable=False),
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("since", sa.BigInteger, nullable=False),
+)
+
+#: What stands or not, so that an alert is told once: ``raised`` is when it began to stand, ``clear`` how often in a row it was
+#: found well since, ``told`` when it was last told.
+alert_states = sa.Table(
+    "alert_states",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("raised", sa.BigInteger),
+    sa.Column("clear", sa.BigInteger, nullable=False),
+    sa.Column("told", sa.BigInteger),
+    sa.Column("told_raised", sa.SmallInteger, nullable=False),
+)
+
+#: Messages on their way out. ``due``: when to try next; null once it was delivered.
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("message", sa.Text, nullable=False),  # the same for every channel and every try
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),  # JSON
+    sa.Column("due", sa.BigInteger),
+    sa.Column("tries", sa.BigInteger, nullable=False),
+    sa.Column("delivered", sa.BigInteger),
+    sa.Column("error", sa.Text, nullable=False),
+)
+
+#: What makes this store's pseudonyms its own: one row.
+pseudonym_key = sa.Table(
+    "pseudonym_key",
+    metadata,
+    sa.Column("id", Id, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.LargeBinary, nullable=False),
 )
