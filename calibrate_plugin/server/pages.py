@@ -27,7 +27,7 @@ from calibrate_plugin.server.history import Point
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.server.service import Service
 from calibrate_plugin.server.trend import trend
-from calibrate_plugin.server.versions import Versions
+from calibrate_plugin.server.versions import Later, Versions
 
 REMEMBERED = 64  # pages
 SIZE = 25  # disagreements on one
@@ -156,7 +156,8 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
     """Every page, and what the pages send."""
     routes = APIRouter(include_in_schema=False)
     pages = Pages(service, access)
-    versions = Versions(service)
+    later = Later(service)
+    versions = Versions(service, later)
 
     def state_or_none() -> State | None:
         return service.state
@@ -238,10 +239,13 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
         if name not in state.runs:
             raise HTTPException(404, "no label of such a run stands")
 
-        def make() -> str:
-            return overview(state, service.numbers.run(name), f"Run {display.clip(display.visible(name), 80)}", name)
-
-        return pages.remembered(("run", name, state.serial), make)
+        heading = f"Run {display.clip(display.visible(name), 80)}"
+        report = later.get(state, ("run", name), lambda: service.numbers.run(name))
+        if report is None:
+            return HTMLResponse(
+                pages.written("waiting_page.html.j2", heading, "", state, stamp=f"{state.stamp} ...", heading=heading)
+            )
+        return pages.remembered(("run", name, state.serial), lambda: overview(state, report, heading, name))
 
     @routes.get("/disagreements")
     def differing(

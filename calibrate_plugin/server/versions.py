@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -18,8 +20,9 @@ from calibrate_plugin.report.build import Builder
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.server.service import Service
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
+REMEMBERED = 32
 MOST = 6  # versions beside each other, the last in order of their names
 PATIENCE = 0.15  # seconds that a page waits for a comparison
 
@@ -33,13 +36,37 @@ class SideBySide:
     live: str | None
 
 
-class Versions:
-    """Compares in the background and remembers: a page never waits long for it."""
+class Later:
+    """Computes in the background and remembers: a page never waits long for what costs more than a page may."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._made: OrderedDict[tuple[int, str, str], Future[SideBySide]] = OrderedDict()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="versions")
+        self._made: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="later")
+        self._lock = threading.Lock()
+
+    def get(self, state: State, key: tuple[Any, ...], make: Callable[[], T]) -> T | None:
+        """What ``make`` gives for the numbers of ``state``; None while it is made. Open pages are told when it is."""
+        key = (state.serial, *key)
+        with self._lock:
+            made = self._made.get(key)
+            if made is None or (made.done() and made.exception() is not None):
+                made = self._made[key] = self._pool.submit(make)
+                made.add_done_callback(lambda _: self.service.events.tell(f"{state.stamp} made"))
+                while len(self._made) > REMEMBERED:
+                    self._made.popitem(last=False)
+        try:
+            found: T = made.result(PATIENCE)
+        except TimeoutError:
+            return None
+        return found
+
+
+class Versions:
+    """The versions of evaluators, beside each other."""
+
+    def __init__(self, service: Service, later: Later) -> None:
+        self.service, self.later = service, later
 
     def known(self, state: State, dimension: str) -> dict[str, list[str]]:
         """The evaluators of a dimension with the versions of which a label stands."""
@@ -58,18 +85,9 @@ class Versions:
 
     def of(self, state: State, dimension: str, evaluator: str) -> SideBySide | None:
         """None while they are being compared; open pages are told when they are."""
-        key = (state.serial, dimension, evaluator)
-        if key not in self._made:
-            self._made[key] = made = self._pool.submit(self._compare, state, dimension, evaluator)
-            while len(self._made) > 32:
-                self._made.popitem(last=False)
-            try:
-                return made.result(PATIENCE)
-            except TimeoutError:
-                made.add_done_callback(lambda _: self.service.events.tell(f"{state.stamp} versions"))
-                return None
-        made = self._made[key]
-        return made.result() if made.done() else None
+        return self.later.get(
+            state, ("versions", dimension, evaluator), lambda: self._compare(state, dimension, evaluator)
+        )
 
     def _compare(self, state: State, dimension: str, evaluator: str) -> SideBySide:
         study = state.study
