@@ -29,7 +29,7 @@ from calibrate_plugin.model import (
     Report,
     Scale,
 )
-from calibrate_plugin.report import display
+from calibrate_plugin.report import calibrated, calibration_words, display
 from calibrate_plugin.report.display import DASH, EMPTY
 
 WIDTH = 100
@@ -135,6 +135,7 @@ def _blocks(dimension: DimensionReport, bands: str) -> Iterable[RenderableType]:
     if dimension.judges:
         rows = [(f"{_name(p.a)} · {_name(p.b)}", p.agreement, p.kappa) for p in dimension.judges]
         yield _pairs("Evaluators with each other", rows, bands, reasons)
+    yield from _calibration(dimension)
     if dimension.slices:
         yield _slices(dimension, reasons)
     if dimension.disagreements.human_items or dimension.disagreements.judge_items:
@@ -247,6 +248,31 @@ def _evaluator(evaluator: EvaluatorReport, scale: Scale, bands: str, reasons: _R
         rows = [(_name(p.b), p.agreement, p.kappa) for p in evaluator.each]
         blocks += [Text(), _pairs(f"{name} with each annotator", rows, bands, reasons)]
     return Group(*blocks)
+
+
+def _calibration(dimension: DimensionReport) -> Iterable[RenderableType]:
+    """How good each judge is, the verdict first; then judges beside each other."""
+    found = calibrated.of(dimension)
+    if found is None or not (found.judges or found.silent):
+        return
+    yield _said(Text("How good the judges are", "bold"), calibration_words.of_dimension(found, dimension.scale))
+    for judge in (*found.judges[:RATERS], *found.silent[:RATERS]):
+        if said := list(calibration_words.of_judge(judge, dimension.scale)):
+            yield _said(Text(_name(judge.name, 2 * NAME), "bold"), said)
+    yield from _more(len(found.judges) - RATERS, "judge")
+    if found.judges_compared:
+        shown = found.judges_compared[: calibration_words.LISTED]
+        lines = [
+            Text.assemble((f"  {_name(pair.a)} minus {_name(pair.b)}: ", ""), calibration_words.compared(pair))
+            for pair in shown
+        ]
+        more = _more(len(found.judges_compared) - len(shown), "pair")
+        yield Group(Text("Judges side by side", "bold"), *lines, *more)
+
+
+def _said(title: Text, said: Iterable[calibration_words.Said]) -> RenderableType:
+    lines = [Text.assemble((f"{one.title}: ", "dim"), one.text) for one in said]
+    return Group(title, *(Padding(line, (0, 0, 0, 2)) for line in lines))
 
 
 def _counts(counts: Counts) -> RenderableType:
