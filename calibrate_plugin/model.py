@@ -184,6 +184,8 @@ class Study:
     name. ``people`` maps (source, rater id) to one person's name, ``kinds`` a rater to another kind, ``live``
     (dimension, evaluator) to its live version ("" as dimension: in all of them). ``ignore`` lists deleted annotators,
     jobs and runs. The same rater id in two sources is one rater, unless ``namespaces`` gives one of them a prefix.
+    ``pseudonyms``: people are called by names that ``pseudonym_key`` makes of their ids, the same for ever under one key, and
+    by numbers where there is none.
     ``gold`` is what judges are held against: ``adjudicated`` (the sources of gold), ``majority`` (of the annotators, on
     ordered scales the median) or an annotator's name; None: adjudicated where there is such an answer, else the majority.
     """
@@ -203,6 +205,8 @@ class Study:
     margin: float = 0.10
     bands: str = "landis-koch"
     gold: str | None = None
+    pseudonyms: bool = False
+    pseudonym_key: str = field(default="", repr=False)
     design: Sampling | None = None
 
 
@@ -234,6 +238,8 @@ Reason = Literal[
     "wrong_design",
     "no_better_than_chance",
     "no_split",
+    "rare_answer",
+    "unanswered",
 ]
 IntervalReason = Literal["too_few_items", "too_many_undefined", "not_applicable", "not_asked"]
 
@@ -258,6 +264,8 @@ REASONS: dict[str, str] = {
     "wrong_design": "not valid for the way in which the gold items were chosen",
     "no_better_than_chance": "true positive and true negative rate together do not exceed 1, so the evaluator's rate says nothing about the true one",
     "no_split": "no items were kept for a test; split the gold into dev and test",
+    "rare_answer": "a rater gave answers other than the most frequent one fewer than 5 times, so there was hardly anything to agree on; label more items on which answers differ",
+    "unanswered": "it does not hold once the items that the judge left without an answer count as wrong",
     "too_few_items": "fewer than 10 items: the value and its counts, but no interval and no verdict",
     "too_many_undefined": "most resamples are undefined; label more items",
     "not_asked": "no interval was asked for",

@@ -215,12 +215,9 @@ class _Maker:
         if told and panel.annotators:
             beside = ceiling(panel, judge, resampling, margin=self.study.margin, design=design)
             test = alt_test(panel, judge, resampling)
-            if design.kind not in ("unknown", "random"):
-                # It has no weighted form, and a sample chosen by labels shows who wins on easy or hard items only.
-                test = replace(test, passed=None, reason=test.reason or "wrong_design")
             if live is None:
                 beside = replace(beside, verdict=Verdict(None, "no_live_version", self.study.margin))
-                test = replace(test, passed=None, reason=test.reason or "no_live_version")
+            test = _tested(test, beside, design, live)
         if told and (panel.annotators or panel.golds):
             against = against_gold(panel, judge, self.gold, resampling, design=design)
             numbers = _gold_numbers(against, design, self.answers.dimension.positive)
@@ -427,6 +424,23 @@ def _paradox(counts: Counts, n_items: int) -> Paradox | None:
     # The standard error is for pairs that share no item.
     together = sum(map(sum, counts.table)) > n_items
     return replace(found, standard_error=None) if found is not None and together else found
+
+
+def _tested(test: AltTest, beside: Ceiling, design: Design, live: bool | None) -> AltTest:
+    """The alternative annotator test without its outcome where that would rest on nothing."""
+    reason: Reason | None = None
+    if live is None:
+        reason = "no_live_version"
+    elif design.kind not in ("unknown", "random"):
+        # It has no weighted form, and a sample chosen by labels shows who wins on easy or hard items only.
+        reason = "wrong_design"
+    elif test.passed and "rare_answer" in beside.difference.warnings:
+        # Ties count for the judge: where nearly all answers are one, whoever always gives it wins.
+        reason = "rare_answer"
+    elif test.passed and (wrong := beside.as_wrong) is not None:
+        held = wrong.interval is not None and wrong.interval.low > -beside.verdict.margin
+        reason = None if held else "unanswered"
+    return test if reason is None else replace(test, passed=None, reason=test.reason or reason)
 
 
 #: What stays true of a sample that was chosen by the judge's label, and by the human one.

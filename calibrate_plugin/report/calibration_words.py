@@ -23,13 +23,10 @@ NAME = 40
 NAMES = 200
 LISTED = 10  # pairs of judges
 
-#: Why there is no verdict, or no clear one, beside the reasons of ``model.REASONS``.
+#: Why there is no verdict, beside the reasons of ``model.REASONS``.
 VERDICT_REASONS: dict[str, str] = {
     "one_annotator": "no item was answered by two annotators, so nobody knows how well people agree; let a second one label the "
     "same items",
-    "rare_answer": "a rater gave answers other than the most frequent one fewer than 5 times, so there was hardly anything to "
-    "agree on",
-    "unanswered": "it does not hold once the items that the judge left without an answer count as wrong",
 }
 _SHARE = Scale("binary", ("yes", "no"))
 ERRORS = ("mae", "bias", "within_one", "pearson", "spearman")

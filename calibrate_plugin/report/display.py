@@ -38,6 +38,8 @@ REASON_NAMES: dict[str, str] = {
     "wrong_design": "not valid for this design",
     "no_better_than_chance": "no better than chance",
     "no_split": "no test split",
+    "rare_answer": "hardly a differing answer",
+    "unanswered": "too many unanswered",
     "too_few_items": "under 10 items",
     "too_many_undefined": "too many undefined resamples",
     "not_asked": "not asked for",
