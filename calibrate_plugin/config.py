@@ -40,6 +40,7 @@ class StudyTable(_Table):
     margin: float = Field(0.10, gt=0, lt=1)
     bands: Literal["landis-koch", "mchugh", "krippendorff"] = "landis-koch"
     count_not_blind: bool = False
+    pseudonyms: bool = False
     gold: str | None = None
     store: str | None = None
 
@@ -204,6 +205,7 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
         level=parsed.study.level,
         margin=parsed.study.margin,
         bands=parsed.study.bands,
+        pseudonyms=parsed.study.pseudonyms,
         gold=parsed.study.gold,
         design=_design(parsed, parts, path),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import polars as pl
@@ -18,12 +18,13 @@ from calibrate_plugin.connector import (
     Source,
     open_source,
 )
-from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Report, frame
+from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Report, Study, frame
 from calibrate_plugin.ratings.rules import Ratings
 from calibrate_plugin.report import json
 from calibrate_plugin.report.build import Pulled, build, item_agreement
 from calibrate_plugin.report.calibrated import calibrated
 from calibrate_plugin.store import Store
+from calibrate_plugin.store.pseudonyms import key_of
 from calibrate_plugin.sync import Progress, SyncOutcome, sync
 
 #: The tables whose order in the settings file a report shows.
@@ -82,12 +83,18 @@ def report_now(store: Store, config: Config, at: datetime) -> tuple[Report, Rati
     """
     number = store.latest()
     facts = pulled(store, number)
-    report, ratings = build(config.study, facts, at)
+    study = keyed(store, config.study)
+    report, ratings = build(study, facts, at)
     keep(store, config, json.render(report).encode("utf-8"), number)
     try:
-        return calibrated(report, config.study, ratings, facts.items), ratings
+        return calibrated(report, study, ratings, facts.items), ratings
     except ValueError as error:
         raise SettingsError(f"{config.path}: {error}") from None
+
+
+def keyed(store: Store, study: Study) -> Study:
+    """The study with the key of this store's pseudonyms, where it asks for pseudonyms."""
+    return replace(study, pseudonym_key=key_of(store)) if study.pseudonyms else study
 
 
 def keep(store: Store, config: Config, body: bytes, number: int) -> int:
@@ -133,7 +140,9 @@ def push(
     dry_run: bool = False,
 ) -> dict[str, Pushed | str]:
     """Write the results back to every source that asks for them, and write down what was written."""
-    of_runs = {run: build(config.study, pulled(store), report.generated_at, run=run)[0] for run in runs(ratings)}
+    of_runs = {
+        run: build(keyed(store, config.study), pulled(store), report.generated_at, run=run)[0] for run in runs(ratings)
+    }
     return write_back(store, config, sources, report, item_agreement(ratings), of_runs, dry_run=dry_run)
 
 

@@ -18,8 +18,10 @@ from calibrate_plugin import cycle
 from calibrate_plugin.config import Config, read
 from calibrate_plugin.model import Report
 from calibrate_plugin.ratings.rules import Ratings
+from calibrate_plugin.report import json as report_json
 from calibrate_plugin.report.build import build
 from calibrate_plugin.store import SettingsState, Store, StoredReport, StoreError
+from calibrate_plugin.store.pseudonyms import empty_log, replace_report
 
 #: The numbers that are followed over time, as commands name them.
 STATISTICS = (
@@ -124,7 +126,7 @@ def restored(state: SettingsState, path: Path) -> Config:
 
 def report_as_of(store: Store, config: Config, moment: Moment, generated_at: datetime) -> tuple[Report, Ratings]:
     """The report of a moment, made again."""
-    study = settings_of(store, config, moment).study
+    study = cycle.keyed(store, settings_of(store, config, moment).study)
     return build(study, cycle.pulled(store, moment.number), generated_at)
 
 
@@ -132,6 +134,38 @@ def remade(store: Store, config: Config, kept: StoredReport) -> tuple[Report, Ra
     """A kept report made again from the facts and settings of its time, with its own time stamp."""
     stamp = datetime.fromisoformat(json.loads(store.report(kept.id))["generated_at"])
     return report_as_of(store, config, Moment(kept.number, kept.settings, kept.at), stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What forgetting a person did: written ``reasons`` that were erased, kept ``reports`` that were written again without the
+    name, and the states of the settings that still name the person."""
+
+    reasons: int
+    reports: int
+    settings: int
+
+
+def forget(store: Store, config: Config, source: str, rater: str) -> Forgotten:
+    """Erase a person's names and written reasons, in the kept reports too. Their answers, and so every number, stay."""
+    names = {
+        n.get(source, {}).get(rater) for n in (store.names(number) for number in {r.number for r in store.reports()})
+    }
+    names |= {store.names().get(source, {}).get(rater)}
+    with store.work(wait=60):
+        reasons = store.forget(source, rater)
+        # As JSON writes them: that is how they stand in kept reports and settings.
+        written = [json.dumps(n, ensure_ascii=False)[1:-1] for n in names if n is not None and n != rater]
+        again = 0
+        for kept in store.reports():
+            body = store.report(kept.id).decode("utf-8")
+            if any(name in body for name in written):
+                replace_report(store, kept.id, report_json.render(remade(store, config, kept)[0]).encode("utf-8"))
+                again += 1
+        empty_log(store)
+    plain = [n for n in names if n is not None]
+    states = [json.dumps(s.state, ensure_ascii=False) for s in store.settings_states()]
+    return Forgotten(reasons, again, sum(any(n in s for n in plain) for s in states))
 
 
 def series(
@@ -215,9 +249,11 @@ def _settings_at(
 
 __all__ = [
     "STATISTICS",
+    "Forgotten",
     "Moment",
     "Point",
     "StoreError",
+    "forget",
     "moment",
     "parsed_time",
     "points_of",

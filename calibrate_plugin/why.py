@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibrate_plugin import cycle
 from calibrate_plugin.agreement import continuous
 from calibrate_plugin.agreement.compare import Measured
 from calibrate_plugin.agreement.estimate import Resampling
@@ -27,7 +28,7 @@ from calibrate_plugin.config import Config
 from calibrate_plugin.history import Moment, settings_of
 from calibrate_plugin.model import Scale, Study
 from calibrate_plugin.ratings.counting import Patterns, item_table, of_pair
-from calibrate_plugin.ratings.rules import Answers, Rater, apply, live_versions, names_of
+from calibrate_plugin.ratings.rules import Answers, Rater, apply, live_versions, names_of, pseudonyms
 from calibrate_plugin.ratings.tables import Tables, tables_of
 from calibrate_plugin.store import Store
 
@@ -147,7 +148,7 @@ def explain(
 ) -> Explanation:
     """What moved the numbers from ``since`` to ``until`` (now, under ``config``: None)."""
     until = until or Moment(store.latest(), None, store.now())
-    old, new = settings_of(store, config, since), settings_of(store, config, until)
+    old, new = (_keyed(store, settings_of(store, config, moment)) for moment in (since, until))
     before = _Side(old, since.number, store.names(since.number))
     after = _Side(new, until.number, store.names(until.number))
     way = _Way(store, before, after)
@@ -158,6 +159,10 @@ def explain(
             found += way.of_dimension(name, evaluator, listed)
     judged = any(c.kind == "evaluator" for changes in way.changes.values() for c in changes)
     return Explanation(since, until, tuple(found), (NOT_VISIBLE,) if judged else ())
+
+
+def _keyed(store: Store, config: Config) -> Config:
+    return replace(config, study=cycle.keyed(store, config.study))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +223,7 @@ class _Way:
         rest = whole.filter(~pl.col("item").is_in(touched.implode()) & pl.col("item").is_not_null()) if items else whole
         self.sequenced = whole["seq"].null_count() < whole.height
         self.runs_before = set(rest["run"].drop_nulls().unique()) | set(self.old["run"].drop_nulls().unique())
-        self.rest = _parts(rest)
+        self.rest = cycle.parts_of(rest)
         self._untouched: list[tuple[Study, Mapping[tuple[str, str], str], Mapping[str, _Counted]]] = []
         known = {
             s: pl.concat([rest, f]).select("source", "rater").unique() for s, f in (("a", self.old), ("b", self.new))
@@ -230,6 +235,7 @@ class _Way:
         #: Names before the settings changed, and after: a later rater of the same name must not rename an earlier one.
         self.old_called = both | called
         self.new_called = self.old_called | names_of(new_study, ids["b"], after.names)
+        self.hidden = pseudonyms(new_study, self.new_called)
         self.changes, self.causes = self._classified()
         self.states = list(self._walk())
 
@@ -293,7 +299,7 @@ class _Way:
             return dict(untouched)
         if self.sequenced and rows["seq"].null_count() == rows.height:
             rows = rows.with_columns(pl.lit(0, dtype=pl.Int64).alias("seq"))
-        touched = _counted(study, _parts(rows), called)
+        touched = _counted(study, cycle.parts_of(rows), called)
         return {name: _added(untouched[name], touched[name]) for name in untouched}
 
     def _cumulative(self, done: set[str]) -> pl.DataFrame:
@@ -352,7 +358,8 @@ class _Way:
     def _called(self, row: Mapping[str, Any]) -> str:
         if row["rater"] is None:
             return "(unknown)"
-        return self.new_called.get((row["source"], row["rater"]), str(row["rater"]))
+        name = self.new_called.get((row["source"], row["rater"]), str(row["rater"]))
+        return self.hidden.get(name, name) if row["kind"] != "evaluator" else name
 
     def _change(self, cause: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> Change:
         row = now or was
@@ -485,11 +492,6 @@ class _Way:
 
 
 # --- counting
-
-
-def _parts(labels: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    parts = labels.partition_by("source", as_dict=True)
-    return {str(key[0]): part.drop("source") for key, part in parts.items()} or {"": labels.drop("source")}
 
 
 def _counted(

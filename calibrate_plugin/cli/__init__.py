@@ -19,6 +19,7 @@ COMMANDS = {
     "why": "calibrate_plugin.cli.why:why",
     "gate": "calibrate_plugin.cli.gate:gate",
     "alerts": "calibrate_plugin.cli.alerts:alerts",
+    "forget": "calibrate_plugin.cli.forget:forget",
     "serve": "calibrate_plugin.cli.serve:serve",
     "webhooks": "calibrate_plugin.cli.webhooks:webhooks",
     "completion": "calibrate_plugin.cli.completion:completion",

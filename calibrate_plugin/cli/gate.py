@@ -69,8 +69,9 @@ def outcomes_of(settings: Config, extra: Sequence[str] = (), baseline: Path | No
     with out.failures(), stored(settings) as store:
         pulled = cycle.pulled(store) if store.latest() else out.pull_all(settings.sources)
         with out.progress("computing"):
-            report, ratings = build(settings.study, pulled, datetime.now(UTC))
-            return rules.check(settings.study, report, ratings, found, baseline=before, gold=settings.gate.gold)
+            study = cycle.keyed(store, settings.study)
+            report, ratings = build(study, pulled, datetime.now(UTC))
+            return rules.check(study, report, ratings, found, baseline=before, gold=settings.gate.gold)
 
 
 def _read(path: Path) -> dict[str, Any]:

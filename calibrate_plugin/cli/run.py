@@ -56,7 +56,7 @@ def run(
         report, ratings = done.report, done.ratings
         if dimensions or by or of_run:
             with out.progress("computing"):
-                report, ratings = out.make(study, cycle.pulled(store), by, of_run)
+                report, ratings = out.make(cycle.keyed(store, study), cycle.pulled(store), by, of_run)
         out.write(report, ratings, form, output)
         say_pushed(done.pushed)
         if settings.alerts.slack or settings.alerts.webhook:

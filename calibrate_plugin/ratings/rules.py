@@ -5,8 +5,11 @@ The causes are checked in the order of ``CAUSES``; a label that is left out has 
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -106,7 +109,10 @@ def apply(
     frames = [f.with_columns(pl.lit(name).alias("source")) for name, f in (sources or {"": frame(LABELS)}).items()]
     labels = pl.concat(frames, how="vertical") if len(frames) != 1 else frames[0]
     base = _base(labels)
-    raters, rater = _raters(study, labels, names or {}, called)
+    raters, rater, hidden = _raters(study, labels, names or {}, called)
+    if hidden and (ignored := study.ignore.get("annotators")):
+        also = tuple(hidden[name] for name in ignored if name in hidden)
+        study = replace(study, ignore={**study.ignore, "annotators": (*ignored, *also)})
     base = base.with_columns(pl.Series("rater", rater))
     if run is not None:
         base = _of_run(base, raters, run)
@@ -174,8 +180,9 @@ def _raters(
     labels: pl.DataFrame,
     names: Mapping[str, Mapping[str, str]],
     called: Mapping[tuple[str, str], str] | None,
-) -> tuple[tuple[Rater, ...], Array]:
-    """Every rater, and each label's index into them; -1 where the source does not know who answered."""
+) -> tuple[tuple[Rater, ...], Array, dict[str, str]]:
+    """Every rater, each label's index into them (-1 where the source does not know who answered), and the pseudonym of every
+    name that has one."""
     parts = [coded(labels[c]) for c in ("source", "rater", "kind", "version")]
     key: Array = np.zeros(labels.height, dtype=np.int64)
     for codes, found in parts:
@@ -185,17 +192,36 @@ def _raters(
     known = [(str(source), rater) for source, rater, _, _ in rows if rater is not None]
     found_names = names_of(study, known, names) if called is None else called
     raters: list[Rater | None] = []
+    hidden = pseudonyms(study, found_names)
     for source, rater, kind, version in rows:
         if rater is None:
             raters.append(None)
             continue
         name = found_names[str(source), rater]
         settled = study.kinds.get(name) or study.kinds.get(rater) or cast(Kind, kind or "annotator")
+        if settled != "evaluator":
+            name = hidden.get(name, name)
         raters.append(Rater(settled, name, (version or "") if settled == "evaluator" else ""))
     ordered = tuple(sorted({r for r in raters if r is not None}))
     places = {r: i for i, r in enumerate(ordered)}
     lookup = np.array([-1 if r is None else places[r] for r in raters], dtype=np.int32)
-    return ordered, lookup[inverse.reshape(-1)] if len(distinct) else np.empty(0, dtype=np.int32)
+    return ordered, lookup[inverse.reshape(-1)] if len(distinct) else np.empty(0, dtype=np.int32), hidden
+
+
+def pseudonyms(study: Study, called: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """Name to pseudonym where the study asks for them, else nothing. A pseudonym comes from who the person is, by [people] or
+    by the id in its source, so it stays when the person is renamed; without the key nobody can make it from the id."""
+    if not study.pseudonyms:
+        return {}
+    persons = set(study.people.values())
+    own: dict[str, str] = {}
+    for (source, rater), name in sorted(called.items()):
+        own.setdefault(name, name if name in persons else study.namespaces.get(source, "") + rater)
+    if not study.pseudonym_key:
+        return {name: f"annotator {i}" for i, name in enumerate(sorted(own), 1)}
+    key = study.pseudonym_key.encode()
+    made = {n: hmac.new(key, who.encode("utf-8", "surrogatepass"), hashlib.sha256).digest() for n, who in own.items()}
+    return {name: f"annotator-{base64.b32encode(digest[:5]).decode().lower()}" for name, digest in made.items()}
 
 
 def names_of(

@@ -88,7 +88,7 @@ def build(
             study=study.name,
             generated_at=generated_at,
             dimensions=tuple(dimensions),
-            coverage=coverage(ratings, pulled.aside),
+            coverage=coverage(ratings, pulled.aside.with_columns(rater=None) if study.pseudonyms else pulled.aside),
             bands=study.bands,
             sources=tuple(pulled.labels),
         ),
@@ -240,9 +240,15 @@ class Builder:
             return ()
         about = self.ratings.labels[left["row"].to_numpy()].select("record", "seq", "source", "item", "rater", "value")
         return tuple(
-            SetAside(cause, record or f"{source}:{seq}", item, rater, value, CAUSES[cause])
-            for cause, (record, seq, source, item, rater, value) in zip(left["cause"], about.rows(), strict=True)
+            SetAside(cause, record or f"{source}:{seq}", item, self._who(place, rater), value, CAUSES[cause])
+            for cause, place, (record, seq, source, item, rater, value) in zip(
+                left["cause"], left["rater"], about.rows(), strict=True
+            )
         )
+
+    def _who(self, place: int, rater: str | None) -> str | None:
+        """A rater as the source says it, but for pseudonyms."""
+        return self.answers.raters[place].name if self.study.pseudonyms and place >= 0 else rater
 
     def _disagreements(self, listed: int) -> Disagreements:
         among, judged, worst = self.comparison.differing(self.judges)

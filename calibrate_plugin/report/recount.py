@@ -151,7 +151,12 @@ def report(
     """The whole report. ``aside``: what could not be read as a label."""
     unread = {str(cause): int(n) for cause, n in aside.group_by("cause").len().sort("cause").rows()}
     unread |= {f"unasked: {name}": n for name, n in counts.unasked.items()}
-    listed = aside.head(LISTED).select("cause", "record", "item", "rater", "value", "message").rows()
+    listed = (
+        (aside.with_columns(rater=None) if study.pseudonyms else aside)
+        .head(LISTED)
+        .select("cause", "record", "item", "rater", "value", "message")
+        .rows()
+    )
     covered = Coverage(
         **{part: counts.coverage.get(part, 0) for part in COVERED},
         unread=unread,

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from calibrate_plugin.cycle import parts_of
+from calibrate_plugin.cycle import keyed, parts_of
 from calibrate_plugin.model import ASIDE, DimensionReport, Report, Study
 from calibrate_plugin.ratings.rules import Ratings, apply, names_of
 from calibrate_plugin.ratings.tables import Tables
@@ -75,7 +75,7 @@ class Numbers:
     """Follows a store. Only one thread may call ``follow`` at a time; everybody may read ``state``."""
 
     def __init__(self, store: Store, study: Study) -> None:
-        self.store, self.study = store, study
+        self.store, self.study = store, keyed(store, study)
         self.state: State | None = None
         self._known: dict[str | None, _Known] = {}
         self._called: dict[tuple[str, str], str] = {}
@@ -88,7 +88,7 @@ class Numbers:
         """Bring ``state`` up to what the store has published (or to other settings); whether anything was new."""
         with self._lock:
             number = self.store.latest()
-            if study is not None and study != self.study:
+            if study is not None and (study := keyed(self.store, study)) != self.study:
                 self.study, self.state = study, None
             if self.state is None:
                 self._compute(number, at)
