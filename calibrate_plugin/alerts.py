@@ -92,7 +92,7 @@ def events(store: Store, config: Config, turn: Turn) -> list[Event]:
     if "gate" in asked and config.gate.rules:
         rules = gate.rules_of(config.gate.rules, config.study)
         earlier = None if before is None else json.loads(_kept(store, before))
-        outcomes = gate.check(config.study, turn.report, turn.ratings, rules, baseline=earlier, gold=config.gate.gold)
+        outcomes = gate.check(turn.report, rules, baseline=earlier)
         for o in outcomes:
             if o.outcome != "undefined":  # what cannot be told neither raises nor clears
                 key = "\x1f".join(("gate", o.rule.text, o.dimension, o.judge or ""))

@@ -98,7 +98,6 @@ class GateTable(_Table):
     """``[gate]``: what must hold. The rules' own grammar is read by ``gate``."""
 
     rules: list[str] = []
-    gold: str | None = None
 
 
 class AlertsTable(_Table):

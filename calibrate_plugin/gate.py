@@ -20,13 +20,10 @@ from math import sqrt
 from typing import Any, Literal
 from xml.etree import ElementTree
 
-from calibrate_plugin.agreement.estimate import Resampling
-from calibrate_plugin.calibration.ceiling import ceiling
-from calibrate_plugin.calibration.gold import Gold, adjudicated, against_gold, majority, single
-from calibrate_plugin.calibration.panel import Panel, coverage, panel_of
 from calibrate_plugin.connector import SettingsError
 from calibrate_plugin.model import REASONS, DimensionReport, EvaluatorReport, Interval, Measure, Report, Study
-from calibrate_plugin.ratings.rules import Ratings
+from calibrate_plugin.report import calibrated
+from calibrate_plugin.report.calibrated import JudgeCalibration
 from calibrate_plugin.report.display import visible
 
 OUTCOMES = ("passed", "failed", "undefined")
@@ -162,23 +159,13 @@ def rules_of(texts: Sequence[str], study: Study) -> list[Rule]:
     return found
 
 
-def check(
-    study: Study,
-    report: Report,
-    ratings: Ratings,
-    rules: Sequence[Rule],
-    *,
-    baseline: Mapping[str, Any] | None = None,
-    gold: str | None = None,
-) -> list[Outcome]:
-    """Every rule for every dimension and judge it speaks of. ``baseline`` is a report as JSON; ``gold`` is ``majority``,
-    ``adjudicated`` or an annotator (default: adjudicated where there is such an answer, else the majority)."""
+def check(report: Report, rules: Sequence[Rule], *, baseline: Mapping[str, Any] | None = None) -> list[Outcome]:
+    """Every rule for every dimension and judge of a calibrated report. ``baseline`` is an earlier report as JSON."""
     found: list[Outcome] = []
-    panels: dict[str, Panel] = {}
     for one in rules:
         for dimension in report.dimensions:
             if one.dimension in (None, dimension.name):
-                for judge, measure, reason in _measures(study, dimension, ratings, one, gold, panels):
+                for judge, measure, reason in _measures(dimension, one):
                     if one.change:
                         measure, reason = _changed(measure, reason, one, dimension.name, judge, baseline)
                     found.append(_outcome(one, dimension.name, judge, measure, reason))
@@ -215,14 +202,13 @@ def _outcome(one: Rule, dimension: str, judge: str | None, measure: Measure, rea
 _NOTHING = Measure(None, "nothing_to_compare", 0, 0)
 
 
-def _measures(
-    study: Study, dimension: DimensionReport, ratings: Ratings, one: Rule, gold: str | None, panels: dict[str, Panel]
-) -> Iterator[tuple[str | None, Measure, str | None]]:
+def _measures(dimension: DimensionReport, one: Rule) -> Iterator[tuple[str | None, Measure, str | None]]:
     """Each judge (None: the annotators) with the number of a rule, or the reason why it has none."""
     if one.subject == "annotators":
         people = dimension.annotators
         yield None, dimension.human_score if one.number == "score" else getattr(people, one.number), None
         return
+    calibration = calibrated.of(dimension)
     judges: dict[str, list[EvaluatorReport]] = {}
     for e in dimension.evaluators:
         if one.judge in (None, e.evaluator):
@@ -237,42 +223,32 @@ def _measures(
             continue
         (judge,) = live
         if one.number in _SHARED:
-            yield name, getattr(judge, one.number), None
+            # Of a sample that was not drawn at random these describe the sample only.
+            lopsided = calibration is not None and calibration.sampled is not None and calibration.sampled.weighted
+            counted = one.part in ("n_items", "n_pairs")
+            yield name, getattr(judge, one.number), "wrong_design" if lopsided and not counted else None
             continue
-        answers = ratings.answers[dimension.name]
-        panel = panels.setdefault(dimension.name, panel_of(answers))
-        at = next(
-            i for i, r in enumerate(answers.raters) if (r.kind, r.name, r.version) == ("evaluator", name, judge.version)
-        )
-        yield name, *_calibrated(study, dimension.name, panel, at, one, gold)
+        made = None if calibration is None else calibration.of(judge)
+        yield name, *((_NOTHING, "nothing_to_compare") if made is None else _calibrated(made, one))
 
 
-def _calibrated(
-    study: Study, dimension: str, panel: Panel, judge: int, one: Rule, gold: str | None
-) -> tuple[Measure, str | None]:
-    resampling = Resampling(study.seed, study.resamples, study.level).about(dimension)
+def _calibrated(judge: JudgeCalibration, one: Rule) -> tuple[Measure, str | None]:
+    """The number of a judge beside its humans or gold: weighted by how the items were chosen, where that was not at random."""
     if one.number == "coverage":
-        return coverage(panel, judge, study.level).share, None
+        return judge.coverage.share, None
     if one.number == "judge_minus_human":
-        return ceiling(panel, judge, resampling, margin=study.margin).difference, None
-    treatment = against_gold(panel, judge, _gold(panel, gold), resampling).left_out
-    if one.number == "accuracy":
-        return treatment.accuracy, None
+        beside = judge.beside_humans
+        if beside is None:
+            return _NOTHING, "nothing_to_compare"
+        return beside.weighted or beside.difference, "no_weights" if beside.verdict.reason == "no_weights" else None
+    against, numbers = judge.against_gold, judge.gold_numbers
+    if against is None or numbers is None:
+        return _NOTHING, "no_gold"
+    if one.positive in (None, numbers.positive):
+        return numbers.measures[one.number], None
     assert one.positive is not None
-    classes = treatment.positive(one.positive)
-    return (classes.tpr if one.number == "tpr" else classes.tnr), None
-
-
-def _gold(panel: Panel, gold: str | None) -> Gold:
-    if gold == "adjudicated" or (gold is None and panel.golds):
-        return adjudicated(panel)
-    if gold in (None, "majority"):
-        return majority(panel)
-    for annotator in panel.annotators:
-        if panel.name(annotator) == gold:
-            return single(panel, annotator)
-    names = ", ".join(panel.name(a) for a in panel.annotators)
-    raise SettingsError(f'gate.gold is {gold!r}; write "majority", "adjudicated" or an annotator among {names}')
+    classes = (against.weighted or against.left_out).positive(one.positive)
+    return (classes.tpr if one.number == "tpr" else classes.tnr), against.weighted_reason
 
 
 def _changed(
@@ -319,8 +295,20 @@ def _in_baseline(baseline: Mapping[str, Any], one: Rule, dimension: str, judge: 
     else:
         versions = [e for e in part["evaluators"] if e["evaluator"] == judge]
         live = [e for e in versions if e["live"]]
-        found = live[0].get(one.number) if len(live) == 1 else None
+        found = _of_judge(live[0], one) if len(live) == 1 else None
     return found if isinstance(found, Mapping) else None
+
+
+def _of_judge(judge: Mapping[str, Any], one: Rule) -> Any:
+    if one.number in _SHARED:
+        return judge.get(one.number)
+    if one.number == "coverage":
+        return (judge.get("coverage") or {}).get("share")
+    if one.number == "judge_minus_human":
+        beside = judge.get("beside_humans") or {}
+        return beside.get("weighted") or beside.get("difference")
+    against = judge.get("against_gold") or {}
+    return against.get(one.number) if one.positive in (None, against.get("positive")) else None
 
 
 def junit(outcomes: Sequence[Outcome], study: str) -> str:

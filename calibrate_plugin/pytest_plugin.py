@@ -34,7 +34,7 @@ def calibrate_gate(pytestconfig: pytest.Config) -> Callable[..., None]:
 
         settings = load(Path(pytestconfig.getoption("--calibrate-config")))
         given = pytestconfig.getoption("--calibrate-baseline")
-        alone = replace(settings, gate=GateTable(gold=settings.gate.gold))
+        alone = replace(settings, gate=GateTable())
         outcomes = outcomes_of(alone if rules else settings, rules, None if given is None else Path(given))
         if failed := [o.sentence for o in outcomes if o.outcome == "failed"]:
             pytest.fail("\n".join(failed), pytrace=False)

@@ -61,6 +61,7 @@ def outcomes_of(settings: Config, extra: Sequence[str] = (), baseline: Path | No
     from calibrate_plugin import cycle
     from calibrate_plugin import gate as rules
     from calibrate_plugin.report.build import build
+    from calibrate_plugin.report.calibrated import calibrated
 
     found = rules.rules_of([*settings.gate.rules, *extra], settings.study)
     if not found:
@@ -71,7 +72,11 @@ def outcomes_of(settings: Config, extra: Sequence[str] = (), baseline: Path | No
         with out.progress("computing"):
             study = cycle.keyed(store, settings.study)
             report, ratings = build(study, pulled, datetime.now(UTC))
-            return rules.check(study, report, ratings, found, baseline=before, gold=settings.gate.gold)
+            try:
+                report = calibrated(report, study, ratings, pulled.items)
+            except ValueError as error:
+                raise SettingsError(str(error)) from None
+            return rules.check(report, found, baseline=before)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from calibrate_plugin.connector import SettingsError
 from calibrate_plugin.gate import rule, rules_of
 from calibrate_plugin.report import json as report_json
 from calibrate_plugin.report.build import build
+from calibrate_plugin.report.calibrated import calibrated
 
 pytest_plugins = ["pytester"]
 
@@ -34,7 +35,9 @@ def gated(config: Path, *rules: str, **options: Any) -> Result:
 
 def baseline(config: Path) -> Path:
     settings = load(config)
-    report, _ = build(settings.study, pull_all(settings.sources), datetime.now(UTC))
+    pulled = pull_all(settings.sources)
+    report, ratings = build(settings.study, pulled, datetime.now(UTC))
+    report = calibrated(report, settings.study, ratings, pulled.items)
     path = config.parent / "baseline.json"
     path.write_text(report_json.render(report))
     return path
@@ -68,13 +71,16 @@ def test_a_change_within_doubt_passes_although_the_point_has_fallen(shared: Path
     assert fallen.exit_code == 0, fallen.output
     assert "the number is -0.0296" in fallen.output
     assert gated(after, "judge.kappa.change.lower >= -0.05", more=options).exit_code == 3
+    assert gated(after, "coverage.change.lower >= -0.05", more=options).exit_code == 0
+    unknown = gated(after, "judge_minus_human.change.lower >= -0.05", more=options)
+    assert unknown.exit_code == 4
     worse = study(shared, tmp_path, "realmistake_math", ERROR, "claude-3-opus-20240229", live="prompt_4")
     assert gated(worse, "judge.kappa.change.upper >= 0", more=options).exit_code == 3
 
 
 def test_recall_of_errors_is_gated_against_the_expert_for_a_declared_class(shared: Path, tmp_path: Path) -> None:
     config = study(
-        shared, tmp_path, "realmistake_math", ERROR, "gpt-4-0125-preview", live="prompt_3", gate={"gold": "expert"}
+        shared, tmp_path, "realmistake_math", ERROR, "gpt-4-0125-preview", live="prompt_3", study={"gold": "expert"}
     )
     # 168 of 215 errors found (published recall over both systems); Wilson's interval is .7215 to .8314
     assert gated(config, "judge.tpr[error].lower >= 0.72").exit_code == 0
