@@ -121,7 +121,9 @@ def _pull(
         outcome, message = "held", str(error)
     except ConnectorError as error:
         outcome, message, retry = "failed", str(error), isinstance(error, Unavailable)
-    except (StoreError, sa.exc.DBAPIError) as error:
+    except StoreError as error:
+        outcome, message, retry = "failed", str(error), True
+    except sa.exc.DBAPIError as error:
         outcome, retry = "failed", True
         message = (
             f"{store.where} cannot be written: {said(error)}. What was published before stays; "

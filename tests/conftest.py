@@ -12,6 +12,28 @@ from typing import Any
 import polars as pl
 import pytest
 from hypothesis import settings
+from store_engines import (
+    clock,
+    empty,
+    engine,
+    postgresql,
+    postgresql_template,
+    sqlite_template,
+    store,
+    where,
+)
+
+__all__ = [
+    "clock",
+    "empty",
+    "engine",
+    "postgresql",
+    "postgresql_template",
+    "shared",
+    "sqlite_template",
+    "store",
+    "where",
+]
 
 # A slow or busy machine is no failure, and CI must not fail today on what it passed yesterday.
 settings.register_profile("tests", deadline=None, derandomize=os.environ.get("CI", "").lower() == "true")

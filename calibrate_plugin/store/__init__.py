@@ -420,12 +420,12 @@ class Store:
         }
 
     def _keep_pushes(self, rows: list[dict[str, Any]], verified: list[int], now: int) -> None:
-        for batch in recording.batches(rows):
+        for batch in reading.pieces(rows, recording.ROWS):
             with self._database.write() as connection:
                 connection.execute(sa.insert(schema.pushes), batch)
-        for some in reading.pieces(verified, recording.ROWS):
+        for ids in reading.pieces(verified, recording.ROWS):
             with self._database.write() as connection:
-                connection.execute(sa.update(schema.pushes).where(schema.pushes.c.id.in_(some)).values(verified=now))
+                connection.execute(sa.update(schema.pushes).where(schema.pushes.c.id.in_(ids)).values(verified=now))
 
 
 def time(micros: int) -> datetime:

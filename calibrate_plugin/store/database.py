@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Database:
     def __init__(self, where: str | Path) -> None:
         self.url = _url(where)
         self.sqlite = self.url.get_backend_name() == "sqlite"
+        self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
         if self.sqlite:
             self.path = Path(str(self.url.database))
             self._engine = _sqlite(self.url, checkpoint_pages=8000)
@@ -56,7 +57,7 @@ class Database:
     @property
     def shown(self) -> str:
         """The store's place as a message may say it: without a password."""
-        return str(self.path) if self.sqlite else self.url.render_as_string(hide_password=True)
+        return str(self.path) if self.sqlite else self.url.set(drivername="postgresql", query={}).render_as_string()
 
     def close(self) -> None:
         self._engine.dispose()
@@ -78,6 +79,27 @@ class Database:
             connection = connection.execution_options(calibrate_writes=True)
             with connection.begin():
                 yield connection
+
+    def insert(
+        self, connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Insert many rows, whose values stand in the order of ``columns``.
+
+        The statement is compiled once and takes the rows as they are: whatever is done to them here others wait for.
+        """
+        key = (table.name, columns)
+        if key not in self._inserts:
+            dialect: Any = self._engine.dialect
+            if not self.sqlite:
+                dialect = type(dialect)(paramstyle="format")
+            compiled = sa.insert(table).compile(dialect=dialect, column_keys=list(columns))
+            positions = compiled.positiontup or []
+            self._inserts[key] = str(compiled), [columns.index(c) for c in positions]
+        statement, order = self._inserts[key]
+        if order != list(range(len(columns))):
+            rows = [tuple(row[i] for i in order) for row in rows]
+        if rows:
+            connection.exec_driver_sql(statement, list(rows))
 
     def connection(self) -> sa.Connection:
         """A connection outside the pool's care, each statement its own transaction; for a lock that lasts."""
@@ -109,7 +131,7 @@ def _url(where: str | Path) -> sa.URL:
         return sa.URL.create("sqlite", database=str(Path(text).expanduser()))
     try:
         url = sa.make_url(text)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         # the text may hold a password, so it is not repeated
         raise StoreError(
             "the store's url cannot be read; give a file name or postgresql://user@host/database"
@@ -166,7 +188,7 @@ def _sqlite(url: sa.URL, *, checkpoint_pages: int) -> sa.Engine:
                     return
                 except sqlite3.OperationalError as error:
                     if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                        raise
+                        raise StoreError(f"{url.database} cannot be written: {error}") from None
                     if time.monotonic() > deadline:
                         raise Busy(
                             f"another program has been writing to {url.database} for {PATIENCE:g} s without a pause"

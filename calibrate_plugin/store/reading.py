@@ -130,7 +130,7 @@ def as_of(
     )
     tests = [labels.c.number <= number, sa.not_(replaced)]
     if sources is not None or fields is not None:
-        tests.append(labels.c.context.in_(_contexts(sources, fields=fields)))
+        tests.append(labels.c.context.in_(_contexts(connection, sources, fields=fields)))
     rows, found = _rows(connection, tests, items=items, with_reasons=with_reasons, until=last_label(connection, number))
     if rows.is_empty():
         return found
@@ -173,7 +173,7 @@ def live(connection: sa.Connection, source: str, scope: Scope) -> Iterator[list[
     tests = [
         labels.c.number <= number,
         sa.not_(sa.exists().where(retirements.c.label == labels.c.id, retirements.c.number <= number)),
-        labels.c.context.in_(_contexts([source], jobs=scope.jobs, fields=scope.fields)),
+        labels.c.context.in_(_contexts(connection, [source], jobs=scope.jobs, fields=scope.fields)),
     ]
     if scope.start is not None:
         tests.append(labels.c.placed >= microseconds(scope.start))
@@ -182,7 +182,7 @@ def live(connection: sa.Connection, source: str, scope: Scope) -> Iterator[list[
     if scope.tasks is None:
         yield tests
         return
-    for some in pieces(sorted(set(scope.tasks))):
+    for some in pieces(stored(connection, scope.tasks)):
         yield [*tests, labels.c.place.in_(sa.select(places.c.id).where(places.c.task.in_(some)))]
 
 
@@ -276,12 +276,16 @@ def microseconds(time: Any) -> int:
 
 
 def _contexts(
-    sources: Sequence[str] | None, *, jobs: Sequence[str] | None = None, fields: Sequence[str] | None = None
+    connection: sa.Connection,
+    sources: Sequence[str] | None,
+    *,
+    jobs: Sequence[str] | None = None,
+    fields: Sequence[str] | None = None,
 ) -> sa.Select[Any]:
     query = sa.select(contexts.c.id)
     for column, wanted in ((contexts.c.source, sources), (contexts.c.job, jobs), (contexts.c.field, fields)):
         if wanted is not None:
-            query = query.where(column.in_(list(wanted)))
+            query = query.where(column.in_(stored(connection, wanted)))
     return query
 
 

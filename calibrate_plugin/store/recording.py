@@ -44,9 +44,6 @@ STORED = (
     *("id", "number", "identity", "digest", "context", "place", "record", "seq", "value", "at", "said_at", "placed"),
     *("confidence", "execution"),
 )
-KEPT = (*ANSWER, "record", "seq", "placed", "at")
-
-Row = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -157,7 +154,11 @@ class Recording:
         coded = given.with_columns(
             pl.lit(self._source).alias("source"),
             pl.col("at", "placed", "blind").cast(pl.Int64),
-            pl.col("confidence").fill_nan(None) + 0.0,  # SQLite keeps no NaN; minus zero is zero
+            # SQLite keeps no NaN; minus zero is zero
+            pl.when(pl.col("confidence") == 0)
+            .then(0.0)
+            .otherwise(pl.col("confidence").fill_nan(None))
+            .alias("confidence"),
         )
         identities = self._identities(coded)
         keys = array(identities)
@@ -221,39 +222,43 @@ class Recording:
             raters = digests(canonical(picked, ("source", "rater")))
             keep = pl.Series([r not in self._forgotten for r in raters], dtype=pl.Boolean)
             picked = picked.with_columns(pl.when(keep).then("reason").alias("reason"))
-        before = self._answers([earlier[identities[i]].id for i, why in ends.items() if why == "changed"])
-        rows: list[Row] = []
-        for i, row in zip(news, picked.select(KEPT).iter_rows(named=True), strict=True):
-            self._last_label += 1
-            row["said_at"] = None
-            if ends.get(i) == "changed" and not lacks_record[i]:
-                old = earlier[identities[i]]
-                if tuple(row[c] for c in ANSWER) == before[old.id]:
-                    row["at"], row["said_at"] = old.at, old.said_at
-                elif row["at"] is not None and row["at"] == (old.at if old.said_at is None else old.said_at):
-                    row["said_at"] = row["at"]
-                    row["at"] = max(self._at, old.at or 0)  # edited, and the source does not say when
-            row |= {
-                "id": self._last_label,
-                "number": self._number,
-                "identity": identities[i],
-                "digest": contents[i],
-                "context": context_ids[i],
-                "place": place_ids[i],
-                "ends": (earlier[identities[i]].id, ends[i]) if i in ends else None,
-            }
-            rows.append(row)
-        for batch in batches(rows):
+        self._write(
+            picked.with_columns(
+                id=pl.int_range(self._last_label + 1, self._last_label + 1 + len(news), dtype=pl.Int64),
+                number=pl.lit(self._number),
+                said_at=pl.lit(None, dtype=pl.Int64),
+                identity=pl.Series([identities[i] for i in news], dtype=pl.Binary),
+                digest=pl.Series([contents[i] for i in news], dtype=pl.Binary),
+                context=pl.Series(context_ids, dtype=pl.Int64),
+                place=pl.Series(place_ids, dtype=pl.Int64),
+            ),
+            {n: (earlier[identities[i]], ends[i]) for n, i in enumerate(news) if i in ends},
+        )
+
+    def _write(self, rows: pl.DataFrame, replaced: Mapping[int, tuple[Earlier, str]]) -> None:
+        """Stage rows of the table of labels with their reasons; ``replaced``: which earlier label ends with which, and why."""
+        self._last_label += rows.height
+        at, said_at = rows["at"].to_list(), rows["said_at"].to_list()
+        edited = [n for n, (_, why) in replaced.items() if why == "changed" and rows["record"][n] is not None]
+        before = self._answers([replaced[n][0].id for n in edited])
+        for n, answer in zip(edited, rows[edited].select(ANSWER).iter_rows(), strict=True):
+            old = replaced[n][0]
+            if answer == before[old.id]:
+                at[n], said_at[n] = old.at, old.said_at
+            elif at[n] is not None and at[n] == (old.at if old.said_at is None else old.said_at):
+                at[n], said_at[n] = max(self._at, old.at or 0), at[n]  # edited, and the source does not say when
+        rows = rows.with_columns(at=pl.Series(at, dtype=pl.Int64), said_at=pl.Series(said_at, dtype=pl.Int64))
+        tuples = rows.select(STORED).rows()
+        ids, reasons = rows["id"].to_list(), rows["reason"].to_list()
+        for start, stop in spans(sizes(rows, ("record", "value", "execution", "reason"))):
+            span = range(start, stop)
             self._insert(
-                (schema.labels, [{c: row[c] for c in STORED} for row in batch]),
-                (schema.reasons, [{"label": r["id"], "text": r["reason"]} for r in batch if r["reason"] is not None]),
+                (schema.labels, STORED, tuples[start:stop]),
+                (schema.reasons, ("label", "text"), [(ids[n], reasons[n]) for n in span if reasons[n] is not None]),
                 (
                     schema.retirements,
-                    [
-                        {"label": r["ends"][0], "number": self._number, "cause": r["ends"][1]}
-                        for r in batch
-                        if r["ends"]
-                    ],
+                    ("label", "number", "cause"),
+                    [(replaced[n][0].id, self._number, replaced[n][1]) for n in span if n in replaced],
                 ),
             )
 
@@ -265,13 +270,11 @@ class Recording:
         t, r = schema.labels, schema.retirements
         with self._database.read() as connection:
             for some in reading.pieces(identities):
-                query = (
-                    sa.select(t.c.id, t.c.identity, t.c.digest, t.c.at, t.c.said_at)
-                    .where(t.c.identity.in_(some))
-                    .order_by(t.c.id)
-                )
+                # not ordered here: to save the sorting SQLite would read the whole table
+                query = sa.select(t.c.id, t.c.identity, t.c.digest, t.c.at, t.c.said_at).where(t.c.identity.in_(some))
                 for row_id, identity, content, at, said_at in connection.execute(query):
-                    found[identity] = Earlier(row_id, content, at, said_at)
+                    if identity not in found or found[identity].id < row_id:
+                        found[identity] = Earlier(row_id, content, at, said_at)
             by_id = {earlier.id: earlier for earlier in found.values()}
             for ids in reading.pieces(list(by_id)):
                 for label in connection.execute(sa.select(r.c.label).where(r.c.label.in_(ids))).scalars():
@@ -285,7 +288,7 @@ class Recording:
             rows = self._stored(reading.by_id(connection, ids))
         return {row[0]: row[1:] for row in rows.select("label", *ANSWER).iter_rows()}
 
-    def _intern(self, dictionary: Dictionary, entries: Entries, rows: list[int]) -> dict[int, int]:
+    def _intern(self, dictionary: Dictionary, entries: Entries, rows: list[int]) -> list[int]:
         """The ids of the entries of ``rows``; new entries are written at once."""
         wanted = list(dict.fromkeys(entries.at[i] for i in rows))
         codes = [entries.codes[n] for n in wanted]
@@ -293,25 +296,29 @@ class Recording:
             new = dictionary.look_up(connection, codes)
         if new:
             texts = entries.unique[[n for n, code in zip(wanted, codes, strict=True) if code in new]]
-            inserts = [
-                {"id": i, "digest": code, **row}
-                for (code, i), row in zip(new.items(), texts.iter_rows(named=True), strict=True)
-            ]
-            for batch in batches(inserts):
-                self._insert((dictionary.table, batch))
+            self._stage(
+                dictionary.table,
+                texts.with_columns(
+                    id=pl.Series(list(new.values()), dtype=pl.Int64), digest=pl.Series(list(new), dtype=pl.Binary)
+                ),
+            )
             dictionary.written(new)
         ids = dict(zip(wanted, dictionary.ids(codes), strict=True))
-        return {i: ids[entries.at[i]] for i in rows}
+        return [ids[entries.at[i]] for i in rows]
 
-    def _insert(self, *tables: tuple[sa.Table, Sequence[Row]]) -> None:
-        if not any(rows for _, rows in tables):
-            return
+    def _stage(self, table: sa.Table, rows: pl.DataFrame) -> None:
+        columns = tuple(rows.columns)
+        tuples = rows.rows()
+        for start, stop in spans(sizes(rows, [c for c, dtype in rows.schema.items() if dtype == pl.String])):
+            self._insert((table, columns, tuples[start:stop]))
+
+    def _insert(self, *tables: tuple[sa.Table, tuple[str, ...], Sequence[tuple[Any, ...]]]) -> None:
         self._dirty = True
         with self._database.write() as connection:
             self._worker.fence(connection)
-            for table, rows in tables:
+            for table, columns, rows in tables:
                 if rows:
-                    connection.execute(sa.insert(table), rows)
+                    self._database.insert(connection, table, columns, rows)
 
     def _add_facts(self, given: pl.DataFrame) -> None:
         coded = given.with_columns(pl.lit(self._source).alias("source")).unique(
@@ -325,49 +332,47 @@ class Recording:
         stored: dict[bytes, str | None] = {}
         with self._database.read() as connection:
             for some in reading.pieces(identities):
-                query = sa.select(t.c.identity, t.c.value).where(t.c.identity.in_(some)).order_by(t.c.number)
-                stored |= {row.identity: row.value for row in connection.execute(query)}
-        rows = [
-            {
-                "identity": identity,
-                "number": self._number,
-                "source": self._source,
-                "item": item,
-                "fact": fact,
-                "value": value,
-            }
-            for identity, keep, (item, fact, value) in zip(
-                identities, fresh, coded.select(list(ITEMS)).iter_rows(), strict=True
-            )
-            if keep and (identity not in stored or stored[identity] != value)
+                query = sa.select(t.c.identity, t.c.number, t.c.value).where(t.c.identity.in_(some))
+                by_number = sorted(connection.execute(query), key=lambda row: row.number)
+                stored |= {row.identity: row.value for row in by_number}  # the newest stays
+        keep = [
+            bool(new) and (identity not in stored or stored[identity] != value)
+            for identity, new, value in zip(identities, fresh, coded["value"], strict=True)
         ]
-        for batch in batches(rows):
-            self._insert((t, batch))
+        rows = coded.with_columns(identity=pl.Series(identities, dtype=pl.Binary), number=pl.lit(self._number))
+        self._stage(t, rows.filter(pl.Series(keep, dtype=pl.Boolean)))
 
     def _add_aside(self, given: pl.DataFrame) -> None:
-        rows = []
-        for code, row in zip(digests(canonical(given, tuple(ASIDE))), given.iter_rows(named=True), strict=True):
-            if code in self._aside_seen:
-                continue
+        codes = digests(canonical(given, tuple(ASIDE)))
+        keep = []
+        for code in codes:
+            keep.append(code not in self._aside_seen and code not in self._aside)
+            self.tally.quarantined += code not in self._aside_seen
             self._aside_seen.add(code)
-            self.tally.quarantined += 1
-            if code not in self._aside:
-                rows.append({"number": self._number, "sync": self._sync, "source": self._source, "digest": code, **row})
-        for batch in batches(rows):
-            self._insert((schema.aside, batch))
+        rows = given.with_columns(
+            number=pl.lit(self._number),
+            sync=pl.lit(self._sync),
+            source=pl.lit(self._source),
+            digest=pl.Series(codes, dtype=pl.Binary),
+        )
+        self._stage(schema.aside, rows.filter(pl.Series(keep, dtype=pl.Boolean)))
 
     def _add_names(self, names: Mapping[str, str]) -> None:
-        rows = []
-        for rater, name in names.items():
-            rater, name = text(rater), text(name)
-            clean = self._stored(pl.DataFrame({"source": [self._source], "rater": [rater], "name": [name]}))
-            (identity,) = digests(canonical(clean, ("source", "rater")))
-            if self._names.get(rater) == name or identity in self._forgotten:
-                continue
-            self._names[rater] = name
-            rows.append({"identity": identity, "number": self._number, **clean.row(0, named=True)})
-        for batch in batches(rows):
-            self._insert((schema.names, batch))
+        clean = {text(rater): text(name) for rater, name in names.items()}
+        rows = self._stored(
+            pl.DataFrame(
+                {"source": self._source, "rater": list(clean), "name": list(clean.values())},
+                schema={"source": pl.String, "rater": pl.String, "name": pl.String},
+            )
+        )
+        identities = digests(canonical(rows, ("source", "rater")))
+        keep = [
+            self._names.get(rater) != name and identity not in self._forgotten
+            for identity, (rater, name) in zip(identities, clean.items(), strict=True)
+        ]
+        rows = rows.with_columns(identity=pl.Series(identities, dtype=pl.Binary), number=pl.lit(self._number))
+        self._stage(schema.names, rows.filter(pl.Series(keep, dtype=pl.Boolean)))
+        self._names |= {rater: name for (rater, name), kept in zip(clean.items(), keep, strict=True) if kept}
 
     # --- publishing
 
@@ -384,8 +389,12 @@ class Recording:
                     f"{self._source}: labels cannot end by {covered.cause!r}; it must be one of {', '.join(RETIRED)}"
                 )
             missing = self._missing(covered.scope, accept_deletions)
-            for batch in batches([{"label": i, "number": self._number, "cause": covered.cause} for i in missing]):
-                self._insert((schema.retirements, batch))
+            self._stage(
+                schema.retirements,
+                pl.DataFrame({"label": missing}, schema={"label": pl.Int64}).with_columns(
+                    number=pl.lit(self._number), cause=pl.lit(covered.cause)
+                ),
+            )
         if (covered is None and self.mode == "full") or (covered is not None and covered.scope == Scope()):
             self._end_aside()
         self._staged.retired = len(missing)
@@ -400,7 +409,7 @@ class Recording:
                         "number": self._number,
                         "sync": self._sync,
                         "source": self._source,
-                        "scope": describe(covered.scope) if covered else "the rest",
+                        "scope": text(describe(covered.scope)) if covered else "the rest",
                         "at": self._at,
                         "last_label": self._last_label,
                         "added": self._staged.added,
@@ -593,19 +602,23 @@ def recover(database: Database) -> None:
         )
 
 
-def batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """``rows`` in lists short enough for one transaction."""
-    batch: list[Row] = []
-    size = 0
-    for row in rows:
-        length = sum(len(v) for v in row.values() if isinstance(v, str))
-        if batch and (len(batch) >= ROWS or size + length > BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(row)
+def sizes(rows: pl.DataFrame, columns: Sequence[str]) -> list[int]:
+    """The bytes of text in each row."""
+    if not columns:
+        return [0] * rows.height
+    return rows.select(pl.sum_horizontal(pl.col(c).str.len_bytes().fill_null(0) for c in columns)).to_series().to_list()
+
+
+def spans(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rows of such lengths in pieces short enough for one transaction: from, up to."""
+    start = size = 0
+    for n, length in enumerate(lengths):
+        if n > start and (n - start >= ROWS or size + length > BYTES):
+            yield start, n
+            start, size = n, 0
         size += length
-    if batch:
-        yield batch
+    if lengths:
+        yield start, len(lengths)
 
 
 def grouped(rows: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
@@ -633,7 +646,7 @@ def describe(scope: Scope) -> str:
     return ", ".join(parts) or "everything in the source"
 
 
-def inserted(connection: sa.Connection, table: sa.Table, values: Row) -> int:
+def inserted(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> int:
     """Insert one row; its id."""
     key = connection.execute(sa.insert(table), values).inserted_primary_key
     assert key is not None

@@ -100,15 +100,23 @@ class Worker:
 
     def _postgresql(self) -> Callable[[], None] | None:
         connection = self._database.connection()
+        # a database may hold several studies, each in a schema of its own
+        key = "hashtext('calibrate-plugin worker'), hashtext(current_schema())"
         try:
-            # a database may hold several studies, each in a schema of its own
-            taken = connection.exec_driver_sql(
-                "SELECT pg_try_advisory_lock(hashtext('calibrate-plugin worker'), hashtext(current_schema()))"
-            ).scalar()
+            taken = connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({key})").scalar()
         except BaseException:
             connection.close()
             raise
         if not taken:
             connection.close()
             return None
-        return connection.close
+
+        def release() -> None:
+            # the server notices a closed connection only a moment later
+            try:
+                connection.exec_driver_sql(f"SELECT pg_advisory_unlock({key})")
+            except sa.exc.DBAPIError:
+                connection.invalidate()  # it is gone, and the lock with it
+            connection.close()
+
+        return release
