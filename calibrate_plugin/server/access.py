@@ -163,10 +163,13 @@ class Guard:
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
         status = 500
         begun = False
+        limit = _Limit(receive)
 
         async def sending(message: Message) -> None:
             nonlocal status, begun
             if message["type"] == "http.response.start":
+                if limit.exceeded:  # whoever read the body may have taken it for a broken one
+                    message = {**message, "status": 413}
                 status, begun = message["status"], True
                 given = {k.lower() for k, _ in message["headers"]}
                 more = [(k, v) for k, v in HEADERS if k not in given]
@@ -180,8 +183,7 @@ class Guard:
             if refusal is not None:
                 await _answer(sending, *refusal)
                 return
-            limited = receive if path.startswith("/webhooks/") else _limited(receive)
-            await self.app(scope, limited, sending)
+            await self.app(scope, receive if path.startswith("/webhooks/") else limit.receive, sending)
         except _TooLarge:
             if not begun:
                 await _answer(sending, 413, "the request is too large")
@@ -237,18 +239,19 @@ class _TooLarge(Exception):
     pass
 
 
-def _limited(receive: Receive) -> Receive:
-    size = 0
+class _Limit:
+    """Lets a body in up to a size."""
 
-    async def limited() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > MOST_BODY:
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._size, self.exceeded = receive, 0, False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > MOST_BODY:
+            self.exceeded = True
             raise _TooLarge
         return message
-
-    return limited
 
 
 async def _answer(send: Send, status: int, detail: str, location: str = "") -> None:

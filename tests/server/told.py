@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
 
-from calibrate_plugin.connector import Covered, Page, Scope, Since, Unavailable
+from calibrate_plugin.connector import (
+    Covered,
+    Incoming,
+    Page,
+    Pushed,
+    Results,
+    Scope,
+    Since,
+    SourceSettings,
+    Unavailable,
+    Write,
+)
 from calibrate_plugin.model import LABELS, frame
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
@@ -77,4 +89,53 @@ def until(holds: Callable[[], Any], seconds: float = 20.0) -> Any:
     while not (found := holds()):
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
+    return found
+
+
+class Woken(Told):
+    """A source that is woken by the secret of Label Studio's webhooks and takes results; it remembers what was pushed."""
+
+    wants_body = False
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(rows)
+        self.pushes = 0
+        self.results: dict[str, str] = {}
+        self.refuses: Exception | None = None
+        self.settings = SourceSettings("people", "told")
+
+    def accepts(self, incoming: Incoming) -> str | None:
+        from calibrate_label_studio.webhooks import accepts
+
+        return accepts(self.settings, (12, 13), incoming)
+
+    def push(self, results: Results, *, dry_run: bool = False) -> Pushed:
+        self.pushes += 1
+        if self.refuses is not None:
+            raise self.refuses
+        writes = []
+        for dimension in results.report.dimensions:
+            digest = f"{dimension.annotators.agreement.value} {dimension.annotators.agreement.n_pairs}"
+            same = self.results.get(dimension.name) == digest
+            writes.append(Write(dimension.name, digest, "unchanged" if same else "written"))
+            self.results[dimension.name] = digest
+        return Pushed(tuple(writes))
+
+    def unpush(self, written: Mapping[str, str]) -> Pushed:
+        self.results.clear()
+        return Pushed(())
+
+
+def till_done(worker: Any, holds: Callable[[], Any]) -> Any:
+    """Let a worker take its turns, one after the other, until something holds."""
+    import time
+
+    from calibrate_plugin.store import Busy
+
+    end = time.monotonic() + 20
+    while not (found := holds()):
+        assert time.monotonic() < end, "it did not happen in time"
+        with contextlib.suppress(Busy):
+            worker.step()
+        time.sleep(0.002)
     return found
