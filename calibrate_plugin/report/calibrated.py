@@ -302,6 +302,8 @@ class _Maker:
         kind = "by_gold" if own else "by_judge"
         probability = _shares(self.facts.get(sampling.probability), self.panel.n)
         known = probability > 0
+        if not known.any() and self.items["fact"].is_in([sampling.probability]).any():
+            return Design(), None  # the sample is of other items
         if not known.any():
             return Design(kind, judge=sampling.judge or ""), Sampled(sampling, False, 0, int(labelled.sum()))  # type: ignore[arg-type]
         given = self.facts.get(sampling.stratum)
@@ -358,9 +360,16 @@ class _Maker:
         if self.scale.levels is None or self.scale.kind not in ("binary", "rating"):
             return ()
         found = corrected_rates(self.panel, judge, self.gold, self._production(judge), self.resampling, design=design)
+        refused: Reason | None = None
         if live is None:
-            return tuple(replace(r, rate=Measure(None, "no_live_version", r.rate.n_items)) for r in found)
-        return found
+            refused = "no_live_version"
+        elif design.kind not in ("unknown", "random"):
+            # A judge that answered nothing but a sample chosen by labels has said nothing about production.
+            sample = design.chosen(self.panel.n) if design.weighted else self.gold.level >= 0
+            refused = None if ((self.panel.own[judge] >= 0) & ~sample).any() else "wrong_design"
+        if refused is None:
+            return found
+        return tuple(replace(r, rate=Measure(None, refused, r.rate.n_items), method=None) for r in found)
 
     def _production(self, judge: int) -> list[Production]:
         """What the judge said about all items, then span by span."""

@@ -59,15 +59,12 @@ def of_judge(judge: JudgeCalibration, scale: Scale) -> Iterator[Said]:
         yield Said("verdict", "Beside the humans", verdict(judge.beside_humans))
     test = judge.alt_test
     if test is not None and test.annotators:
-        won = f"it wins over {test.winning_rate.details['won']} of {display.plural(len(test.annotators), 'annotator')}"
-        outcome = {
-            True: "passed",
-            False: "not passed",
-            None: f"no outcome ({_why(test.reason or test.winning_rate.interval_reason)})",
-        }
-        text = (
-            f"{outcome[test.passed]}; {won}, advantage probability {number(test.advantage)}, epsilon {test.epsilon:g}"
-        )
+        if test.passed is None:
+            text = f"no outcome: {_why(test.reason or test.winning_rate.interval_reason)}"
+        else:
+            won, of = test.winning_rate.details["won"], display.plural(len(test.annotators), "annotator")
+            text = f"{'passed' if test.passed else 'not passed'}; it wins over {won} of {of}, advantage probability "
+            text += f"{number(test.advantage)}, epsilon {test.epsilon:g}"
         yield Said("alternative", "Alternative annotator test", text)
     yield from _gold(judge, scale)
     coverage = judge.coverage
@@ -187,8 +184,7 @@ def confidence(found: Confidence) -> str:
         return f"{DASH} {_why(used.ece.reason)}{tail}"
     noise = used.ece.details.get("noise")
     beside = f" (chance alone would show {display.coefficient(noise)})" if noise is not None else ""
-    way = "too sure" if (used.gap.value or 0) > 0 else "not sure enough"
-    gap = f"; on average {way} by {number(used.gap)}" if used.gap.value else ""
+    gap = f"; mean confidence minus accuracy {number(used.gap)}"
     return (
         f"{display.plural(used.ece.n_items, 'item')}: calibration error {number(used.ece)}{beside}, Brier {number(used.brier)} "
         f"(always stating the accuracy: {number(used.base_rate_brier)}){gap}{tail}"

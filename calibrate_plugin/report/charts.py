@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
@@ -66,8 +66,31 @@ class Bar:
     text: str
 
 
-def forest(rows: Sequence[Row]) -> str:
-    """Every row's coefficient as a mark on a common axis, with its interval as a line through it."""
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Answers of about one confidence: their mean confidence, the share that is right with its interval, how many."""
+
+    confidence: float
+    accuracy: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A day or a week: the judge's own rate and the corrected one with its interval; None where there is none."""
+
+    label: str
+    observed: float | None
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+def forest(rows: Sequence[Row], band: tuple[float, float] | None = None) -> str:
+    """Every row's coefficient as a mark on a common axis, with its interval as a line through it. ``band`` is shaded from its
+    first to its second end over all rows."""
     ends = [v for row in rows for v in (row.value, row.low) if v is not None]
     lowest = min(ends, default=0.0)
     left = 0.0 if lowest >= 0 else -0.5 if lowest >= -0.5 else -1.0
@@ -77,6 +100,10 @@ def forest(rows: Sequence[Row]) -> str:
     x = alt.X("x:Q", scale=alt.Scale(domain=[left, 1.0], nice=False, zero=False), axis=axis)
     drawing = _Drawing(len(rows))
     drawing.add(drawing.marks([{"row": 0, "x": left}]).mark_point(opacity=0), x=x)
+    if band is not None:
+        shade = drawing.marks([{"row": 0, "x": max(band[0], left), "x2": min(band[1], 1.0)}])
+        shade = shade.mark_rect(color=_PLACEHOLDERS["human"], opacity=0.14)
+        drawing.add(shade, x=x, x2=alt.X2("x2:Q"), y=alt.value(0), y2=alt.value(ROW * len(rows)))
     headings = [i for i, row in enumerate(rows) if row.value is None and row.missing is None]
     drawing.texts(
         [{"row": i, "text": _fitted(rows[i].label, LABEL + PLOT)} for i in headings], -LABEL, fontWeight="bold"
@@ -152,6 +179,50 @@ def dots(levels: Sequence[str], series: Sequence[tuple[Who, Sequence[float]]]) -
     return drawing.svg()
 
 
+def reliability(groups: Sequence[Group]) -> str:
+    """How often answers of each confidence are right; on the diagonal they are right as often as they are sure."""
+    top = max((g.n for g in groups), default=1)
+    plane = _Plane((0, 1), (0, 1), [0, 0.25, 0.5, 0.75, 1], ".0%")
+    plane.line([(0, 0), (1, 1)], _SOFT, 1)
+    for g in groups:
+        if g.low is not None and g.high is not None:
+            plane.line([(g.confidence, g.low), (g.confidence, g.high)], _PLACEHOLDERS["judge"], 2, opacity=0.55)
+    for g in groups:
+        plane.point(g.confidence, g.accuracy, _PLACEHOLDERS["judge"], "diamond", 30 + 90 * g.n / top)
+    return plane.svg()
+
+
+def curve(
+    low: float, high: float, lines: Sequence[tuple[Who, Sequence[tuple[float, float]]]], mark: float | None
+) -> str:
+    """Shares (0 to 1) as stairs over ``low`` to ``high``, with a line upright at ``mark``."""
+    ticks = [low + (high - low) * i / 4 for i in range(5)]
+    plane = _Plane((low, high), (0, 1), ticks, ".2~f")
+    if mark is not None:
+        plane.line([(mark, 0), (mark, 1)], _SOFT, 1)
+    for who, points in lines:
+        plane.line(points, _PLACEHOLDERS[who], 2, interpolate="step-before")
+    return plane.svg()
+
+
+def over_time(spans: Sequence[Span], low: float = 0.0, high: float = 1.0, format: str = ".0%") -> str:
+    """The corrected rate of each span with its interval, and the judge's own beside it."""
+    last = max(1, len(spans) - 1)
+    step = -(-len(spans) // 4)
+    labels = {i: span.label for i, span in enumerate(spans) if i % step == 0}
+    plane = _Plane((-0.4, last + 0.4), (low, high), [], "", format)
+    for i, span in enumerate(spans):
+        if span.low is not None and span.high is not None:
+            plane.line([(i, span.low), (i, span.high)], _PLACEHOLDERS["human"], 2, opacity=0.55)
+    for i, span in enumerate(spans):
+        if span.observed is not None:
+            plane.point(i, span.observed, _PLACEHOLDERS["judge"], "diamond", 34)
+        if span.rate is not None:
+            plane.point(i, span.rate, _PLACEHOLDERS["human"], "circle", 42)
+    plane.below(labels)
+    return plane.svg()
+
+
 def pair_label(a: str, b: str) -> str:
     """The names of two raters in the room of one."""
     room = (LABEL - 10 - 2 * FONT_SIZE) // 2
@@ -221,6 +292,76 @@ class _Drawing:
         spec["datasets"] = self.values
         drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
         return _rebuilt(drawn, LABEL + PLOT + VALUE, height + 26)
+
+
+class _Plane:
+    """Marks on two axes of numbers."""
+
+    WIDTH, HEIGHT = 296, 190
+
+    def __init__(
+        self,
+        across: tuple[float, float],
+        up: tuple[float, float],
+        ticks: Sequence[float],
+        format: str,
+        up_format: str = ".0%",
+    ) -> None:
+        self.values: dict[str, Values] = {}
+        below = alt.Axis(values=list(ticks), format=format, title=None, grid=bool(ticks), labelFlush=False)
+        left = alt.Axis(tickCount=5, format=up_format, title=None, grid=True)
+        self.x = alt.X("x:Q", scale=alt.Scale(domain=list(across), nice=False, zero=False), axis=below)
+        self.y = alt.Y("y:Q", scale=alt.Scale(domain=list(up), nice=False, zero=False), axis=left)
+        self.floor = up[0]
+        self.layers: list[Any] = [
+            self._of([{"x": across[0], "y": up[0]}]).mark_point(opacity=0).encode(x=self.x, y=self.y)
+        ]
+
+    def _of(self, values: Values) -> Any:
+        name = f"v{len(self.values)}"
+        self.values[name] = values
+        return alt.Chart(alt.NamedData(name=name))
+
+    def line(self, points: Sequence[tuple[float, float]], colour: str, width: float, **look: Any) -> None:
+        values = [{"x": x, "y": y, "i": i} for i, (x, y) in enumerate(points)]
+        chart = self._of(values).mark_line(color=colour, strokeWidth=width, **look)
+        self.layers.append(chart.encode(x=self.x, y=self.y, order=alt.Order("i:Q")))
+
+    def point(self, x: float, y: float, colour: str, shape: str, size: float) -> None:
+        chart = self._of([{"x": x, "y": y}]).mark_point(color=colour, filled=True, opacity=1, shape=shape, size=size)
+        self.layers.append(chart.encode(x=self.x, y=self.y))
+
+    def below(self, labels: Mapping[int, str]) -> None:
+        """Texts under the plane, at places across it."""
+        values = [{"x": x, "text": _fitted(text, self.WIDTH // 4)} for x, text in labels.items()]
+        look = {"color": _SOFT, "fontSize": FONT_SIZE - 1, "baseline": "top"}
+        chart = self._of(values).mark_text(**look)
+        self.layers.append(chart.encode(x=self.x, y=alt.value(self.HEIGHT + 8), text=alt.Text("text:N")))
+
+    def svg(self) -> str:
+        chart = (
+            alt.layer(*self.layers)
+            .properties(
+                width=self.WIDTH,
+                height=self.HEIGHT,
+                padding={"left": 44, "right": 20, "top": 8, "bottom": 26},
+                autosize=alt.AutoSizeParams(type="none"),
+            )
+            .configure(background="transparent", aria=False, font="sans-serif")
+            .configure_view(stroke=None)
+            .configure_axis(
+                labelColor=_SOFT,
+                labelFontSize=FONT_SIZE - 1,
+                gridColor=_LINE,
+                tickColor=_LINE,
+                domainColor=_LINE,
+                labelOverlap=False,
+            )
+        )
+        spec = chart.to_dict(validate=False)
+        spec["datasets"] = self.values
+        drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+        return _rebuilt(drawn, 44 + self.WIDTH + 20, self.HEIGHT + 34)
 
 
 def _fitted(text: str, pixels: int) -> str:

@@ -31,7 +31,7 @@ from calibrate_plugin.model import (
     Scale,
     SetAside,
 )
-from calibrate_plugin.report import charts, display
+from calibrate_plugin.report import calibration_html, charts, display
 from calibrate_plugin.report.display import DASH, EMPTY
 
 LISTED = 1000  # disagreements of one dimension
@@ -351,6 +351,9 @@ class Section:
                 yield charts.Row(title)
                 yield from (_forest_row(name, who, kappa) for name, kappa in kappas)
                 rows += 1 + len(kappas)
+
+    def calibration(self) -> calibration_html.Part | None:
+        return calibration_html.part(self.report)
 
     def matrix(self) -> Matrix | None:
         return _matrix(self.report)
