@@ -67,6 +67,7 @@ STATISTICS = (
 _OF_LABELS = ("added", "run_scores", "changed", "cleared", "deleted")
 _RETIRED = {c: c for c in ("annotator_deleted", "job_deleted", "item_deleted", "run_deleted", "run_failed")}
 _IGNORED = {"annotator_deleted": "annotators", "job_deleted": "jobs", "run_deleted": "runs"}
+_UNUSED = ("label", "task", "placed", "reason", "confidence", "link")  # what no rule looks at
 _EXACT = Resampling(method="none")
 
 
@@ -218,7 +219,7 @@ class _Way:
         items = store.changed_items(before.number, after.number)
         self.old = store.as_of(before.number, items=items, reasons=False)
         self.new = store.as_of(after.number, items=items, reasons=False)
-        whole = store.as_of(after.number, reasons=False)
+        whole = store.as_of(after.number, reasons=False).drop(_UNUSED)
         touched = pl.Series("item", items, dtype=pl.String)
         rest = whole.filter(~pl.col("item").is_in(touched.implode()) & pl.col("item").is_not_null()) if items else whole
         self.sequenced = whole["seq"].null_count() < whole.height
@@ -226,7 +227,8 @@ class _Way:
         self.rest = cycle.parts_of(rest)
         self._untouched: list[tuple[Study, Mapping[tuple[str, str], str], Mapping[str, _Counted]]] = []
         known = {
-            s: pl.concat([rest, f]).select("source", "rater").unique() for s, f in (("a", self.old), ("b", self.new))
+            s: pl.concat([x.select("source", "rater").unique() for x in (rest, f)]).unique()
+            for s, f in (("a", self.old), ("b", self.new))
         }
         ids = {s: sorted(f.drop_nulls().rows()) for s, f in known.items()}
         old_study, new_study = before.config.study, after.config.study

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from calibrate_plugin import cycle, history
 from calibrate_plugin.cli import main
+from calibrate_plugin.report.build import build
 from calibrate_plugin.why import CAUSES, Explanation, Why, explain
 
 PASS, FAIL = '"Pass"', '"Fail"'
@@ -149,6 +150,29 @@ def test_a_deleted_item_is_named_with_its_step(world: World) -> None:
     assert {s.cause for w in found.numbers for s in w.steps} == {"item_deleted"}
     (step,) = number(found, "annotators.kappa").steps
     assert step.step == Fraction(1, 2) and "(item 2)" in step.sentence
+
+
+def test_a_run_keeps_the_items_that_it_scored_and_follows_the_people_of_today(world: World) -> None:
+    the_page(world)
+
+    def of_run() -> tuple[Any, ...]:
+        world.pull()
+        report, _ = build(world.config.study, cycle.pulled(world.store), world.clock(), run="first")
+        (judge,) = report.dimensions[0].evaluators
+        return judge.score.n_items, judge.agreement.value, judge.agreement.n_pairs
+
+    assert of_run() == (4, 5 / 8, 8)
+    for side in (world.people, world.judges):
+        for row in side.rows.values():
+            if row["item"] == "item 2":
+                row["retired"] = "item_deleted"
+    assert of_run() == (4, 5 / 8, 8), "a deleted item stays in the run that scored it"
+    world.people.rows["b3"] = {**world.people.rows["b3"], "value": FAIL}
+    assert of_run() == (4, 6 / 8, 8), "today's answer counts"
+    for row in world.people.rows.values():
+        if row["rater"] == "Ben":
+            row["retired"] = "annotator_deleted"
+    assert of_run() == (4, 3 / 4, 4), "a deleted annotator goes from finished runs too"
 
 
 def test_scores_of_a_run_in_progress_are_told_as_they_arrive(world: World) -> None:
