@@ -8,7 +8,7 @@ kappa, true positive rate. Weighting each item by one over its inclusion probabi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -102,60 +102,74 @@ def weighted_estimate(
     0.601
     """
     found: dict[str, Measure] = {}
+    shared: dict[bytes, tuple[list[Stratum], dict[str, Statistic]]] = {}
     for name, statistic in statistics.items():
-        parts = [Stratum(s.patterns.where(statistic.enters(s.patterns)), s.weight) for s in strata]
-        parts = [s for s in parts if len(s.patterns)]
+        enters = [statistic.enters(s.patterns) for s in strata]
+        parts = [Stratum(s.patterns.where(e), s.weight) for s, e in zip(strata, enters, strict=True) if e.any()]
         n_items = sum(int(s.patterns.items.sum()) for s in parts)
         n_pairs = sum(int((pairs_of(s.patterns) * s.patterns.items).sum()) for s in parts)
         reason: Reason | None = reasons[name] or (None if parts else "nothing_to_compare")
-        if reason is not None:
-            found[name] = Measure(None, reason, n_items, n_pairs)
-            continue
-        value, interval, why = _weighted(parts, statistic, n_items, resampling)
-        found[name] = Measure(
-            value,
-            None if value is not None else "nothing_to_compare",
-            n_items,
-            n_pairs,
-            interval,
-            why,
-            {"weighted": True},
-            _rare(parts) if value is not None else (),
-        )
+        found[name] = Measure(None, reason, n_items, n_pairs, details={"weighted": True})
+        if reason is None:
+            shared.setdefault(b"".join(e.tobytes() for e in enters), (parts, {}))[1][name] = statistic
+    for parts, same in shared.values():
+        warnings = _rare(parts)
+        for name, (value, interval, why) in _weighted(
+            parts, same, sum(int(s.patterns.items.sum()) for s in parts), resampling
+        ).items():
+            found[name] = (
+                replace(found[name], reason="nothing_to_compare")
+                if value is None
+                else replace(found[name], value=value, interval=interval, interval_reason=why, warnings=warnings)
+            )
     return found
 
 
 def _weighted(
-    strata: Sequence[Stratum], statistic: Statistic, n: int, resampling: Resampling
-) -> tuple[float | None, Interval | None, IntervalReason | None]:
+    strata: Sequence[Stratum], statistics: Mapping[str, Statistic], n: int, resampling: Resampling
+) -> dict[str, tuple[float | None, Interval | None, IntervalReason | None]]:
+    """Value and interval of statistics over the same items, from the same draws."""
     pair = 1 if strata[0].patterns.own is not None else 2
     sizes = np.unique(np.concatenate([[pair], *(s.patterns.size for s in strata)]))
-    features = np.concatenate([statistic.features(s.patterns, sizes).astype(np.float64) for s in strata])
+    features = {
+        name: np.concatenate([s.features(part.patterns, sizes).astype(np.float64) for part in strata])
+        for name, s in statistics.items()
+    }
     items = np.concatenate([s.patterns.items for s in strata])
     stratum = np.repeat(np.arange(len(strata)), [len(s.patterns) for s in strata])
     # Only the ratio of weights matters; as shares of n they keep statistics that look at n itself in their place.
     weight = np.array([s.weight for s in strata])
     weight = weight * n / (weight * np.bincount(stratum, weights=items)).sum()
-    value = float(quotient(*statistic.ratio((items * weight[stratum]) @ features, sizes)))
-    if not np.isfinite(value):
-        return None, None, None
-    if resampling.method == "none":
-        return value, None, "not_asked"
-    if n < FEWEST_ITEMS:
-        return value, None, "too_few_items"
+    values = {
+        name: float(quotient(*s.ratio((items * weight[stratum]) @ features[name], sizes)))
+        for name, s in statistics.items()
+    }
+    defined = {name: s for name, s in statistics.items() if np.isfinite(values[name])}
+    found: dict[str, tuple[float | None, Interval | None, IntervalReason | None]] = dict.fromkeys(
+        statistics, (None, None, None)
+    )
+    no_interval: IntervalReason | None = (
+        "not_asked" if resampling.method == "none" else "too_few_items" if n < FEWEST_ITEMS else None
+    )
+    if no_interval is not None:
+        return found | {name: (values[name], None, no_interval) for name in defined}
     rng = resampling.generator()
     pseudo = 3.0 if resampling.method == "item-bootstrap+3" else 0.0
     everywhere = np.sum([s.patterns.items @ s.patterns.answers for s in strata], axis=0)
-    replicates = []
+    replicates: dict[str, list[Array]] = {name: [] for name in defined}
     for real, extra in draws(items, stratum, rng, resampling.resamples, pseudo):
-        sums = (real * weight[stratum]) @ features
-        for h, part in enumerate(strata):
-            owner = np.repeat(np.arange(len(extra)), extra[:, h])
-            if len(owner):
-                made = _pseudo_patterns(part.patterns, everywhere, len(owner), rng)
-                np.add.at(sums, owner, weight[h] * statistic.features(made, sizes))
-        replicates.append(quotient(*statistic.ratio(sums, sizes)))
-    return value, *ends_of_draws(np.concatenate(replicates), n, resampling)
+        real *= weight[stratum]
+        made = [_pseudo_patterns(s.patterns, everywhere, int(extra[:, h].sum()), rng) for h, s in enumerate(strata)]
+        for name, statistic in defined.items():
+            sums = real @ features[name]
+            for h, drawn in enumerate(made):
+                if len(drawn):
+                    owner = np.repeat(np.arange(len(extra)), extra[:, h])
+                    np.add.at(sums, owner, weight[h] * statistic.features(drawn, sizes))
+            replicates[name].append(quotient(*statistic.ratio(sums, sizes)))
+    for name, parts in replicates.items():
+        found[name] = (values[name], *ends_of_draws(np.concatenate(parts), n, resampling))
+    return found
 
 
 def _pseudo_patterns(patterns: Patterns, everywhere: Array, count: int, rng: np.random.Generator) -> Patterns:
@@ -166,10 +180,15 @@ def _pseudo_patterns(patterns: Patterns, everywhere: Array, count: int, rng: np.
     if patterns.own is None:
         first, second = pseudo_answers(patterns.items @ patterns.answers, n, (count, 2), rng).T
         return Patterns(unit[first] + unit[second], ones)
-    own = np.bincount(patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels)
-    first = pseudo_answers(own, n, (count, 1), rng)[:, 0]
+    first = pseudo_answers(_own(patterns), n, (count, 1), rng)[:, 0]
     chance = pseudo_answers(everywhere, n, (count, 1), rng)[:, 0]
     return Patterns(unit[np.where(rng.random(count) < 0.5, first, chance)], ones, first)
+
+
+def _own(patterns: Patterns) -> Array:
+    """(q,) how often the one side gave each level, once per pair."""
+    assert patterns.own is not None
+    return np.bincount(patterns.own, weights=patterns.items * patterns.size, minlength=patterns.levels)
 
 
 def _rare(strata: Sequence[Stratum]) -> tuple[str, ...]:
@@ -177,7 +196,7 @@ def _rare(strata: Sequence[Stratum]) -> tuple[str, ...]:
     q = strata[0].patterns.levels
     sides = [[s.patterns.items @ s.patterns.answers for s in strata]]
     if strata[0].patterns.own is not None:
-        sides.append([np.bincount(s.patterns.own, weights=s.patterns.items, minlength=q) for s in strata])
+        sides.append([_own(s.patterns) for s in strata])
     weight = np.array([s.weight for s in strata])
     for counts in map(np.array, sides):
         total = weight @ counts

@@ -239,13 +239,12 @@ def against_gold(
 
 def _strata(own: Array, level: Array, at: Array, q: int, design: Design) -> list[Stratum]:
     stratum, weight = design.of_items(at)
-    mine, theirs = own[at], level[at]
-    found = []
-    for pair in np.unique(np.column_stack([stratum.astype(np.float64), weight]), axis=0):
-        here = (stratum == pair[0]) & (weight == pair[1])
-        cells = np.bincount(mine[here] * q + theirs[here], minlength=q * q).reshape(q, q)
-        found.append(Stratum(of_pair(cells), float(pair[1])))
-    return found
+    found, part = np.unique(stratum, return_inverse=True)
+    weights, which = np.unique(weight, return_inverse=True)
+    part = part.reshape(-1) * len(weights) + which.reshape(-1)
+    cells = np.bincount((part * q + own[at]) * q + level[at], minlength=len(found) * len(weights) * q * q)
+    tables = cells.reshape(-1, q, q)
+    return [Stratum(of_pair(t), float(weights[k % len(weights)])) for k, t in enumerate(tables) if t.any()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,9 @@ Ends = tuple[Interval | None, IntervalReason | None]
 Pair = tuple[int, int]
 
 #: With more different patterns than this there are as many items, and the large-sample interval serves.
-MOST_PATTERNS = 400
+MOST_PATTERNS = 300
+#: So it does with this many items and FEW_RARE answers beside each rater's most frequent one.
+MANY_ITEMS, FEW_RARE = 5_000, 50
 _WORK = 5e9
 
 
@@ -149,6 +151,8 @@ def mean_kappas(
     Undefined pairs are left out and counted. ``casts`` are the sets of raters that a pseudo-item may have answers of.
     """
     distances = distances_of(panel, wrong=wrong)
+    if panel.scale.levels is None:
+        table, distances = _without_unused(table, distances)
     pairs = list(dict.fromkeys(p for group in groups.values() for p in group))
     sums = _PairSums(table, pairs, distances)
     measured = [_pair_measure(panel, table, sums, k, wrong) for k in range(len(pairs))]
@@ -174,7 +178,7 @@ def mean_kappas(
             why,
             {"kind": "mean of cohen", "pairs": len(inside[name]), "undefined_pairs": len(at) - len(inside[name])},
         )
-    rarest = _rarest(table, panel.levels)
+    rarest = _rarest(table, len(distances.places))
     differences: dict[tuple[str, str], Measure] = {}
     for first, second in contrasts:
         a, b = values[first], values[second]
@@ -192,6 +196,16 @@ def mean_kappas(
         )
     undefined = {name: len(members[name]) - len(at) for name, at in inside.items()}
     return Found(kappas, means, differences, undefined, groups)
+
+
+def _without_unused(table: Named, distances: Distances) -> tuple[Named, Distances]:
+    """Of the many values of a rating without a step only those that occur in this table."""
+    answers, q = table.answers, len(distances.places)
+    used = np.unique(answers[(answers >= 0) & (answers < q)])
+    fresh = np.full(q + 2, -1, dtype=np.int64)  # the last two: a wrong answer, and none
+    fresh[used] = np.arange(len(used))
+    fresh[q] = len(used)
+    return replace(table, answers=fresh[answers]), replace(distances, places=distances.places[used])
 
 
 class _PairSums:
@@ -314,7 +328,8 @@ def _ends(
     width = len(sums.pairs) * (2 + 2 * sums.q)
     work = float(resampling.resamples) * len(table.items) * width
     found: dict[Any, Ends] = {}
-    if resampling.method == "item-jackknife" or len(table.items) > MOST_PATTERNS or work > _WORK:
+    many = n >= MANY_ITEMS and _rarest(table, len(sums.distances.places)) >= FEW_RARE
+    if resampling.method == "item-jackknife" or many or len(table.items) > MOST_PATTERNS or work > _WORK:
         pulls = {k: sums.pulls(k) for k, m in enumerate(measured) if m.value is not None}
         mean = {name: np.mean([pulls[k] for k in at], axis=0) for name, at in inside.items() if len(at)}
         for k, pull in pulls.items():

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 #: A rater with fewer answers than this beside the most frequent one decides a kappa by a handful.
 FEWEST_RARE = 5
 _CELLS = 2_000_000
+_FEW_EACH = 6
 
 
 def draws(
@@ -33,7 +34,8 @@ def draws(
     """
     groups = [np.flatnonzero(stratum == h) for h in range(int(stratum.max()) + 1)]
     total = float(items.sum())
-    step = max(1, _CELLS // max(len(items), width))
+    # So many at a time that neither the counts, nor the draws behind them, nor what is made of them grows large.
+    step = max(1, _CELLS // max(len(items), width, min(int(total), _FEW_EACH * len(items))))
     for start in range(0, resamples, step):
         b = min(step, resamples - start)
         real = np.zeros((b, len(items)))
@@ -42,11 +44,23 @@ def draws(
             n = int(items[at].sum())
             if not n:
                 continue
-            mixed = np.append(items[at], pseudo * n / total)
-            drawn = rng.multinomial(n, mixed / mixed.sum(), size=b)
+            drawn = _counts(items[at], pseudo * n / total, b, rng)
             real[:, at] = drawn[:, :-1]
             extra[:, h] = drawn[:, -1]
         yield real, extra
+
+
+def _counts(items: Array, pseudo: float, b: int, rng: np.random.Generator) -> Array:
+    """(b, P + 1) how often each pattern is drawn in n = sum of ``items`` (P,) draws, and last the pseudo-items."""
+    n, p = int(items.sum()), len(items)
+    if n > _FEW_EACH * p:
+        mixed = np.append(items, pseudo)
+        return rng.multinomial(n, mixed / mixed.sum(), size=b)
+    # With few items to a pattern, drawing items is cheaper than drawing the count of each pattern.
+    pattern = np.append(np.repeat(np.arange(p), items), p)
+    item = np.minimum((rng.random((b, n)) * (n + pseudo)).astype(np.int64), n)
+    at = pattern[item] + (np.arange(b) * (p + 1))[:, None]
+    return np.bincount(at.reshape(-1), minlength=b * (p + 1)).reshape(b, p + 1)
 
 
 def pseudo_answers(given: Array, n: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
