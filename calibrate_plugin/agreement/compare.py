@@ -337,7 +337,8 @@ class Measured:
         self.low, self.span = float(scale.low), float(scale.high - scale.low)
         self.annotators, self.evaluators = annotators, evaluators
         self.resampling = resampling
-        ordered = answers.sort("item", "rater")
+        # By value and not by rater, so that what raters are called does not show in the last bit of a sum.
+        ordered = answers.sort("item", "number")
         self.item, self.rater, self.value = (ordered[c].to_numpy() for c in ("item", "rater", "number"))
         self.human = np.isin(self.rater, annotators)
         self.n = int(self.item.max()) + 1 if len(self.item) else 0

@@ -240,7 +240,14 @@ class Builder:
             return ()
         about = self.ratings.labels[left["row"].to_numpy()].select("record", "seq", "source", "item", "rater", "value")
         return tuple(
-            SetAside(cause, record or f"{source}:{seq}", item, self._who(place, rater), value, CAUSES[cause])
+            SetAside(
+                cause,
+                record or (source if seq is None else f"{source}:{seq}"),
+                item,
+                self._who(place, rater),
+                value,
+                CAUSES[cause],
+            )
             for cause, place, (record, seq, source, item, rater, value) in zip(
                 left["cause"], left["rater"], about.rows(), strict=True
             )
