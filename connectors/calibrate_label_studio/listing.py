@@ -87,6 +87,14 @@ class Tasks:
         filters = [] if since is None else [_filter("updated_at", "greater_or_equal", "Datetime", wire_time(since))]
         return self._pages(filters, 1000, include="id,updated_at,created_at")
 
+    def between(self, start: datetime, end: datetime) -> int:
+        """How many tasks were last changed from ``start`` to ``end``, both included."""
+        filters = [
+            _filter("updated_at", "greater_or_equal", "Datetime", wire_time(start)),
+            _filter("updated_at", "less_or_equal", "Datetime", wire_time(end)),
+        ]
+        return int(self._ask(filters, 1, include="id")["total"])
+
     def manifest(self, predictions: bool) -> Iterator[TaskPage]:
         """All tasks with the ids, times and people of their annotations, without what those say."""
         names = "id,updated_at,created_at,completed_by,annotations" + (

@@ -34,6 +34,7 @@ from calibrate_plugin.connector import (
     Finding,
     Held,
     Incoming,
+    Look,
     Page,
     Pushed,
     Results,
@@ -47,24 +48,26 @@ from calibrate_plugin.connector import (
 log = logging.getLogger(__name__)
 
 OVERLAP = timedelta(seconds=30)  # a change is stamped before it is stored
-MOST_SEEN = 20_000  # of which a cursor keeps digests; beyond that the overlap is read again
+MOST_SEEN = 20_000  # tasks that a cursor remembers; beyond that the overlap is read again
+MANY_SEEN = 500  # tasks within the overlap, as after an import; beyond that they are counted, not listed
 AHEAD = timedelta(seconds=60)  # a stamp further in the future than that is nobody's clock
 SNAPSHOT = "calibrate-plugin"
 FORGOTTEN = timedelta(hours=2)  # a snapshot of ours that is older was left behind by a crash
 PATIENCE = 3600.0  # seconds for a server to make a snapshot
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CURSOR = 1  # the form of a cursor
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far a project was read: up to a change at ``at``, when it had ``tasks`` tasks and asked ``asked``. ``seen`` are
-    digests of the tasks read in the state of a time within the overlap, ``poisoned`` tasks that could not be read. A
-    project that is ``gone`` was proven deleted."""
+    the tasks read in a state stamped within the overlap, with that stamp (microseconds), ``poisoned`` tasks that could not be read.
+    A project that is ``gone`` was proven deleted."""
 
     at: str | None = None
     tasks: int = 0
     asked: str = ""
-    seen: tuple[str, ...] = ()
+    seen: Mapping[str, int] = field(default_factory=dict)
     poisoned: tuple[int, ...] = ()
     gone: bool = False
 
@@ -85,7 +88,7 @@ class Cursor:
             if told.get("form") != CURSOR or told["wanted"] != wanted:
                 return cls(wanted)
             marks = {
-                p: Mark(**{**m, "seen": tuple(m["seen"]), "poisoned": tuple(m["poisoned"])})
+                p: Mark(**{**m, "seen": dict(m["seen"]), "poisoned": tuple(m["poisoned"])})
                 for p, m in told["projects"].items()
             }
             return cls(wanted, tuple(told["users"]), marks)
@@ -272,7 +275,7 @@ class LiveProjects:
 
     wants_body = False
 
-    def accepts(self, incoming: Incoming) -> str | None:
+    def accepts(self, incoming: Incoming) -> Look:
         """The project that a webhook names in its address, if it has the secret; its body may be anything."""
         return webhooks.accepts(self.settings, self.ids, incoming)
 
@@ -302,7 +305,7 @@ class _ProjectPull:
         self.tasks = Tasks(source.server, project)
         self.controls: Controls = {}
         self.poisoned: set[int] = set()
-        self.seen: set[str] = set()
+        self.seen: dict[str, int] = {}
         self.start: datetime | None = None  # of what the next pull looks at again
 
     def run(self, due: bool) -> Iterator[Page | Covered]:
@@ -329,7 +332,7 @@ class _ProjectPull:
             if not due and mark.tasks + added != total:
                 yield from self._reconciled()
         at = newest or was
-        seen = tuple(sorted(self.seen)) if len(self.seen) <= MOST_SEEN else ()
+        seen = self.seen if len(self.seen) <= MOST_SEEN else {}
         poisoned = tuple(sorted(self.poisoned))
         self.cursor.projects[self.job] = Mark(wire_time(at) if at else None, total, asked, seen, poisoned)
         yield self._covered(())
@@ -342,11 +345,10 @@ class _ProjectPull:
             newest = min(newest, datetime.now(UTC) + self.server.skew + AHEAD)
         return newest, total
 
-    def _saw(self, task: Mapping[str, Any]) -> None:
-        """A task was read in the state of its time; the next pull need not read it again for the sake of the overlap."""
-        at = time_of(task.get("updated_at"))
-        if at is not None and (self.start is None or at >= self.start):
-            self.seen.add(_state(task))
+    def _saw(self, number: str, stamp: int | None) -> None:
+        """A task was read in the state of its stamp; the next pull need not read it again for the sake of the overlap."""
+        if stamp is not None and (self.start is None or stamp >= _micros(self.start)):
+            self.seen[number] = stamp
 
     def _covered(self, tasks: tuple[str, ...] | None, cause: str = "label_deleted") -> Covered:
         return Covered(Scope(jobs=(self.job,), tasks=tasks), self.cursor.text(), cause)
@@ -391,7 +393,7 @@ class _ProjectPull:
         rows = self._rows()
         for task in page.tasks:
             rows.task({**task, "project": self.project}, self.controls)
-            self._saw(task)
+            self._saw(str(task["id"]), _stamp(task))
         self._spoiled(rows, page.poisoned)
         self.poisoned -= set(page.ids)
         if page.tasks or page.poisoned:
@@ -419,7 +421,7 @@ class _ProjectPull:
             if before.tasks:
                 before.compare(task)
             rows.task(task, self.controls)
-            self._saw(task)
+            self._saw(str(task["id"]), _stamp(task))
             if len(rows) >= ROWS:
                 yield self._page(rows)
         if count < total and count < self.tasks.newest()[1]:
@@ -512,18 +514,38 @@ class _ProjectPull:
     def _changed(self, mark: Mark, newest: datetime | None) -> Generator[Page | Covered, None, int]:
         """Tasks changed since the mark. Returns how many of them are new since it, up to ``newest``."""
         added = 0
-        was, seen = time_of(mark.at), set(mark.seen)
+        was = time_of(mark.at)
         again = set(mark.poisoned)
-        for page in self.tasks.changed(was - OVERLAP if was else None):
-            for task in page.tasks:
-                added += _between(was, time_of(task.get("created_at")), newest)
-                if _state(task) in seen:
-                    self._saw(task)
-                else:
-                    again.add(task["id"])
+        for task in self._listed(mark, was):
+            added += _between(was, time_of(task.get("created_at")), newest)
+            number, stamp = str(task["id"]), _stamp(task)
+            if stamp is not None and mark.seen.get(number) == stamp:
+                self._saw(number, stamp)
+            else:
+                again.add(task["id"])
         for page in self.tasks.by_id(sorted(again - self.poisoned), fields="all"):
             yield from self._replaced(page)
         return added
+
+    def _listed(self, mark: Mark, was: datetime | None) -> Iterator[dict[str, Any]]:
+        """The ids and times of what changed at or after the mark, and of what was stamped shortly before it.
+
+        After an import that is everything. Then what lies before the mark is only counted: as many as were seen there and
+        have not changed since means that nothing came late, short of a second change to one of them within the overlap.
+        """
+        if was is None or len(mark.seen) <= MANY_SEEN:
+            start = was - OVERLAP if was else None
+        else:
+            later = [task for page in self.tasks.changed(was + timedelta(microseconds=1)) for task in page.tasks]
+            moved = {str(task["id"]) for task in later}
+            if self.tasks.between(was - OVERLAP, was) == len(mark.seen.keys() - moved):
+                for number in mark.seen.keys() - moved:
+                    self._saw(number, mark.seen[number])
+                yield from later
+                return
+            start = was - OVERLAP
+        for page in self.tasks.changed(start):
+            yield from page.tasks
 
     def _deleted(self, tasks: set[str]) -> Iterator[Page | Covered]:
         """Known tasks that a list does not show: gone, if a second list does not show them either."""
@@ -616,8 +638,13 @@ def _texts(numbers: Iterable[int]) -> set[str]:
     return {str(number) for number in numbers}
 
 
-def _state(task: Mapping[str, Any]) -> str:
-    return hashlib.sha256(f"{task.get('id')}@{task.get('updated_at')}".encode()).hexdigest()[:12]
+def _micros(when: datetime) -> int:
+    return (when - EPOCH) // timedelta(microseconds=1)
+
+
+def _stamp(task: Mapping[str, Any]) -> int | None:
+    at = time_of(task.get("updated_at"))
+    return None if at is None else _micros(at)
 
 
 def _between(low: datetime | None, when: datetime | None, high: datetime | None) -> bool:

@@ -16,6 +16,7 @@ from calibrate_plugin.connector import (
     Finding,
     Forged,
     Incoming,
+    Look,
     SettingsError,
     SourceSettings,
     Unknown,
@@ -25,81 +26,86 @@ from calibrate_plugin.connector import (
 HEADER = "X-Calibrate-Secret"
 VARIABLE = "CALIBRATE_WEBHOOK_SECRET"
 #: What can change an answer. Nothing announces that a project was deleted; an import announces only its tasks.
-ACTIONS = (
-    "ANNOTATION_CREATED",
-    "ANNOTATIONS_CREATED",
-    "ANNOTATION_UPDATED",
-    "ANNOTATIONS_DELETED",
-    "TASKS_CREATED",
-    "TASKS_DELETED",
-)
+CHANGES = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED", "TASKS_CREATED")
+#: What leaves no trace that a list of changes would show; it goes to an address of its own, as no body is read.
+DELETIONS = ("ANNOTATIONS_DELETED", "TASKS_DELETED")
+HOOKS = (({}, CHANGES), ({"deleted": "1"}, DELETIONS))
 PATH = "/api/webhooks/"
 
 
-def accepts(settings: SourceSettings, projects: Sequence[int], incoming: Incoming) -> str:
-    """The project to look at again. Raises Forged without the secret, Unknown for a project that the study does not read."""
+def accepts(settings: SourceSettings, projects: Sequence[int], incoming: Incoming) -> Look:
+    """The project to look at again, and whether something was deleted there. Raises Forged without the secret, Unknown for a project that the study does not read."""
     given = incoming.headers.get(HEADER.lower()) or incoming.secret
     if not same(given, settings.secret(VARIABLE)):
         raise Forged(f"{settings.name}: a webhook without the secret of {VARIABLE}")
     project = incoming.query.get("project", "")
     if not project.isascii() or not project.isdigit() or len(project) > 18 or int(project) not in projects:
         raise Unknown(f"{settings.name}: a webhook about a project that the study does not read")
-    return str(int(project))
+    return Look(str(int(project)), whole=incoming.query.get("deleted") == "1")
 
 
 def install(server: Server, projects: Sequence[int], url: str, secret: str) -> list[Finding]:
-    """One hook per project; what is set up otherwise is set right, what is there twice is removed."""
+    """Two hooks per project, one for what was deleted; what is set up otherwise is set right, what is there twice removed."""
     _checked(url)
     found = []
     for project in projects:
-        wanted = {
-            "url": _address(url, project),
-            "send_payload": False,
-            "send_for_all_actions": False,
-            "headers": {HEADER: secret},
-            "is_active": True,
-            # An update without them would wipe the list, and the hook would never be sent again.
-            "actions": list(ACTIONS),
-        }
-        ours = _ours(server, project, url)
         try:
-            if ours and not _differences(ours[0], wanted):
-                found.append(Finding("ok", f"project {project}", "the webhook was there already"))
-            elif ours:
-                server.write("PATCH", f"{PATH}{int(ours[0]['id'])}/", wanted)
-                found.append(Finding("ok", f"project {project}", "the webhook was set right"))
-            else:
-                server.write("POST", PATH, {"project": project, **wanted})
-                found.append(Finding("ok", f"project {project}", f"the webhook goes to {wanted['url']}"))
-            for extra in ours[1:]:
-                server.write("DELETE", f"{PATH}{int(extra['id'])}/")
+            said = {_installed(server, project, url, more, actions, secret) for more, actions in HOOKS}
         except (Refused, Broken) as error:
             found.append(Finding("problem", f"project {project}", str(error), _fix(error)))
+            continue
+        words = ("the webhooks were set up", "the webhooks were set right", "the webhooks were there already")
+        found.append(Finding("ok", f"project {project}", f"{words[min(said)]}; they go to {url}"))
     return found + list(_reachable(url))
 
 
+def _installed(
+    server: Server, project: int, url: str, more: Mapping[str, str], actions: Sequence[str], secret: str
+) -> int:
+    """0 where the hook is new, 1 where it was changed, 2 where it was there."""
+    wanted = {
+        "url": _address(url, project, more),
+        "send_payload": False,
+        "send_for_all_actions": False,
+        "headers": {HEADER: secret},
+        "is_active": True,
+        # An update without them would wipe the list, and the hook would never be sent again.
+        "actions": list(actions),
+    }
+    ours = _ours(server, project, url, more)
+    for extra in ours[1:]:
+        server.write("DELETE", f"{PATH}{int(extra['id'])}/")
+    if not ours:
+        server.write("POST", PATH, {"project": project, **wanted})
+        return 0
+    if _differences(ours[0], wanted):
+        server.write("PATCH", f"{PATH}{int(ours[0]['id'])}/", wanted)
+        return 1
+    return 2
+
+
 def status(server: Server, projects: Sequence[int], url: str) -> list[Finding]:
-    """Whether each project has its hook, active and with all that it needs."""
+    """Whether each project has its hooks, active and with all that they need."""
     found = []
+    fix = "run `calibrate-plugin webhooks install`"
     for project in projects:
-        ours = _ours(server, project, url)
-        if not ours:
-            found.append(
-                Finding("warning", f"project {project}", "no webhook", "run `calibrate-plugin webhooks install`")
-            )
-            continue
-        wrong = _differences(
-            ours[0], {"url": _address(url, project), "send_payload": False, "is_active": True, "actions": ACTIONS}
-        )
-        if len(ours) > 1:
-            wrong.append(f"{len(ours)} of them")
+        wrong: list[str] = []
+        for more, actions in HOOKS:
+            ours = _ours(server, project, url, more)
+            wanted = {
+                "url": _address(url, project, more),
+                "send_payload": False,
+                "is_active": True,
+                "actions": list(actions),
+            }
+            wrong += _differences(ours[0], wanted) if ours else ["no webhook"]
+            if len(ours) > 1:
+                wrong.append(f"{len(ours)} of them")
         if wrong:
-            fix = "run `calibrate-plugin webhooks install`"
-            found.append(
-                Finding("warning", f"project {project}", f"the webhook is not as it should be: {', '.join(wrong)}", fix)
-            )
+            message = f"not as it should be: {', '.join(dict.fromkeys(wrong))}"
+            found.append(Finding("warning", f"project {project}", message, fix))
         else:
-            found.append(Finding("ok", f"project {project}", f"the webhook goes to {ours[0]['url']}"))
+            found.append(Finding("ok", f"project {project}", f"the webhooks go to {url}"))
     return found + list(_reachable(url))
 
 
@@ -107,15 +113,16 @@ def remove(server: Server, projects: Sequence[int], url: str) -> list[Finding]:
     """Take our hooks away; those of others stay."""
     found = []
     for project in projects:
-        ours = _ours(server, project, url)
+        ours = [hook for more, _ in HOOKS for hook in _ours(server, project, url, more)]
         for hook in ours:
             server.write("DELETE", f"{PATH}{int(hook['id'])}/")
-        found.append(Finding("ok", f"project {project}", "the webhook was removed" if ours else "there was no webhook"))
+        message = "the webhooks were removed" if ours else "there were no webhooks"
+        found.append(Finding("ok", f"project {project}", message))
     return found
 
 
-def _address(url: str, project: int) -> str:
-    return f"{url}?{urlencode({'project': project})}"
+def _address(url: str, project: int, more: Mapping[str, str]) -> str:
+    return f"{url}?{urlencode({'project': project, **more})}"
 
 
 def _checked(url: str) -> None:
@@ -124,7 +131,7 @@ def _checked(url: str) -> None:
         raise SettingsError(f"{url!r} is no address for webhooks; give one like https://calibrate.example.com")
 
 
-def _ours(server: Server, project: int, url: str) -> list[dict[str, Any]]:
+def _ours(server: Server, project: int, url: str, more: Mapping[str, str]) -> list[dict[str, Any]]:
     """The hooks of a project that go to our path, at whatever host it was before."""
     listed = server.get(PATH, {"project": project})
     if not isinstance(listed, list):
@@ -136,7 +143,7 @@ def _ours(server: Server, project: int, url: str) -> list[dict[str, Any]]:
         if isinstance(hook, dict)
         and (hook.get("project") in (None, project))
         and urlsplit(str(hook.get("url"))).path == path
-        and urlsplit(str(hook.get("url"))).query == urlencode({"project": project})
+        and urlsplit(str(hook.get("url"))).query == urlsplit(_address(url, project, more)).query
     ]
 
 

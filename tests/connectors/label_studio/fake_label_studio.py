@@ -193,6 +193,7 @@ class Fake:
             test = {
                 "greater": lambda a, b: a > b,
                 "greater_or_equal": lambda a, b: a >= b,
+                "less_or_equal": lambda a, b: a <= b,
                 "in_list": lambda a, b: a in b,
             }
             found = [t for t in found if test[one["operator"]](t[column], value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -243,6 +244,28 @@ def test_a_pull_asks_for_what_changed_and_no_more(fake: Fake) -> None:
     fake.annotate(task, 4, "x")
     assert asked(fake, kept) == [*quiet, "/tasks/"] and kept.rows == 2
     kept.check()
+
+
+def test_after_an_import_what_was_read_is_counted_and_not_listed(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MANY_SEEN", 3)
+    monkeypatch.setattr(live, "OVERLAP", timedelta(seconds=100))
+    quiet = ["/users/", "/projects/7/", "/tasks/ id,updated_at", "/tasks/ id,updated_at,created_at", "/tasks/ id"]
+    kept = Kept(source_of(fake)).pull()
+    first, second = list(fake.tasks)[:2]
+    assert asked(fake, kept) == quiet and kept.rows == 0
+    last = list(fake.tasks)[-1]
+    fake.annotate(last, 3, "x")
+    assert asked(fake, kept) == [*quiet, "/tasks/"] and kept.rows == 3
+    kept.check()
+    # one of them changes with a stamp that lies before the last pull, as when it was stored late
+    there = fake.now
+    fake.now -= 25
+    fake.annotate(second, 3, "y")
+    fake.now = there
+    assert asked(fake, kept)[-2:] == ["/tasks/ id,updated_at,created_at", "/tasks/"] and kept.rows == 3
+    kept.check()
+    del fake.tasks[first]
+    kept.pull().check()
 
 
 def test_a_change_that_was_stamped_before_a_pull_and_stored_after_it_is_found(fake: Fake) -> None:
