@@ -172,7 +172,8 @@ class _Maker:
     def __init__(
         self, study: Study, ratings: Ratings, answers: Answers, report: DimensionReport, items: pl.DataFrame
     ) -> None:
-        self.study, self.labels, self.answers, self.report, self.items = study, ratings.labels, answers, report, items
+        self.study, self.labels, self.report, self.items = study, ratings.labels, report, items
+        self.answers = answers = _by_name(answers, ratings.labels)
         self.panel = panel_of(answers)
         self.resampling = Resampling(
             study.seed, min(study.resamples, RESAMPLES), study.level, "item-bootstrap+3"
@@ -411,6 +412,21 @@ class _Maker:
         )
 
 
+def _by_name(answers: Answers, labels: pl.DataFrame) -> Answers:
+    """The answers with items coded in the order of their names, so that no sum tells in which order labels came."""
+    rows = answers.frame
+    if rows["item"].null_count() == rows.height:
+        return answers
+    told = rows.select("item", "row").drop_nulls("item") if rows["item"].null_count() else rows
+    row = np.full(int(told["item"].max()) + 1, -1, dtype=np.int64)  # type: ignore[arg-type]
+    row[told["item"].to_numpy()] = told["row"].to_numpy()
+    codes = np.flatnonzero(row >= 0)
+    order = labels["item"].gather(row[codes]).arg_sort().to_numpy()
+    places = np.zeros(len(row), dtype=np.uint32)
+    places[codes[order]] = np.arange(len(codes), dtype=np.uint32)
+    return replace(answers, frame=rows.with_columns(item=pl.Series(places).gather(rows["item"])))
+
+
 def _shares(given: Array | None, n: int) -> Array:
     """(n,) inclusion probabilities; 0 where none is told or it is none."""
     found = np.zeros(n)
@@ -443,6 +459,8 @@ def _tested(test: AltTest, beside: Ceiling, design: Design, live: bool | None) -
     elif design.kind not in ("unknown", "random"):
         # It has no weighted form, and a sample chosen by labels shows who wins on easy or hard items only.
         reason = "wrong_design"
+    elif test.passed and beside.difference.value is None:
+        reason = beside.difference.reason
     elif test.passed and "rare_answer" in beside.difference.warnings:
         # Ties count for the judge: where nearly all answers are one, whoever always gives it wins.
         reason = "rare_answer"

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrate_langfuse.records import PREFIX
-from calibrate_plugin.model import REASONS, DimensionReport, Measure, Report
+from calibrate_plugin.model import REASONS, CalibrationNumber, DimensionReport, Measure, Report
+
+#: The numbers of a calibration that are pushed. They speak of all annotators together, of none by name.
+CALIBRATION = (
+    "beside_humans.difference",
+    "beside_humans.weighted",
+    "against_gold.tpr",
+    "against_gold.tnr",
+    "corrected_rate",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,11 @@ def _dimension(dimension: DimensionReport, prefix: str) -> Iterator[Number]:
         yield from _measure(f"{here}.human_score_on_shared_items", judge.on_shared_items[1], version)
         for name in ("agreement", "kappa", "pabak", "positive_agreement", "negative_agreement"):
             yield from _measure(f"{here}.{name}", getattr(judge, name), version)
+        if dimension.calibration is not None:
+            mine = (n for n in dimension.calibration.numbers() if n.evaluator == judge.evaluator)
+            for number in mine:
+                if number.version == judge.version and number.name in CALIBRATION:
+                    yield from _calibrated(f"{here}.{number.name}", number, version)
     for pair in dimension.judges:
         yield from _measure(f"{prefix}.judges.{pair.a} and {pair.b}.agreement", pair.agreement)
         yield from _measure(f"{prefix}.judges.{pair.a} and {pair.b}.kappa", pair.kappa)
@@ -63,6 +77,16 @@ def _dimension(dimension: DimensionReport, prefix: str) -> Iterator[Number]:
         yield Number(f"{prefix}.disagreements.{name}", float(getattr(found, name)), beside=_beside(None))
     for part in dimension.slices:
         yield from _dimension(part.report, f"{prefix}[{part.fact}={part.value}]")
+
+
+def _calibrated(name: str, number: CalibrationNumber, evaluator: Mapping[str, str]) -> Iterator[Number]:
+    """The positive class goes beside the number, a period (a day, a week) into its name: each has a score of its own."""
+    rate = number.name in ("corrected_rate", "observed_rate")
+    if rate and number.measure.reason == "no_design":
+        return
+    period = f"[{number.kind}]" if rate and number.kind is not None else ""
+    for one in _measure(f"{name}{period}", number.measure, evaluator):
+        yield replace(one, beside={**one.beside, "positive": None if rate else number.kind})
 
 
 def _measure(name: str, measure: Measure, evaluator: Mapping[str, str] | None = None) -> Iterator[Number]:
