@@ -313,12 +313,17 @@ def t_quantile(p: float, df: int) -> float:
 
 
 def _rare(patterns: Patterns) -> tuple[str, ...]:
-    """A side that gave answers other than its most frequent one fewer than 5 times decides a kappa by a handful."""
+    """A side that gave answers other than its most frequent one on fewer than 5 items decides a kappa by a handful.
+
+    Answers to one item go together, so several people's count as what each of them gave on average.
+    """
     paired = patterns.where(pairs_of(patterns) > 0)
-    sides = [paired.items @ paired.answers]
-    if paired.own is not None and len(paired):
-        sides.append(np.bincount(paired.own, weights=paired.items * paired.size, minlength=paired.levels))
-    return ("rare_answer",) if any(len(s) and s.sum() - s.max() < 5 for s in sides) else ()
+    if not len(paired):
+        return ()
+    sides = [paired.items @ paired.answers * (paired.items.sum() / (paired.items @ paired.size))]
+    if paired.own is not None:
+        sides.append(np.bincount(paired.own, weights=paired.items, minlength=paired.levels))
+    return ("rare_answer",) if any(s.sum() - s.max() < 5 - 1e-9 for s in sides) else ()
 
 
 def _sizes(patterns: Patterns) -> Array:

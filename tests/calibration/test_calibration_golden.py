@@ -171,3 +171,11 @@ def test_pabak_of_more_categories_is_bennetts_s() -> None:
     agreed = 9 / 10
     alike = Weights(1 - np.eye(3, dtype=np.int64), 1, "identity")
     assert point(of_pair(cells), Pabak(alike)) == pytest.approx((3 * agreed - 1) / 2)
+
+
+def test_several_peoples_rare_answers_count_as_what_each_gave() -> None:
+    # Five people, 50 items: each failed the same two items. Ten answers, but two items to learn from.
+    few = canonical(np.array([[5, 0], [0, 5]]), np.array([48, 2]))
+    many = canonical(np.array([[5, 0], [0, 5]]), np.array([45, 5]))
+    told = [estimate(p, {"k": Fleiss(weights_of(BINARY))}, {"k": None}, QUIET)["k"].warnings for p in (few, many)]
+    assert told == [("rare_answer",), ()]
