@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from calibrate_plugin.cli import output as out
-from calibrate_plugin.cli.study import config_option, loaded, opened, say_pushed, say_synced, stored
+from calibrate_plugin.cli.study import config_option, loaded, opened, said_by_connectors, say_pushed, say_synced, stored
 
 
 @click.command()
@@ -48,7 +48,7 @@ def run(
         raise click.UsageError(str(error)) from None
     with out.failures(), stored(settings) as store:
         sources = opened(settings)
-        with out.progress("pulling, computing, pushing"):
+        with said_by_connectors(), out.progress("pulling, computing, pushing"):
             done = cycle.turn(
                 store, settings, sources, full=full, accept_deletions=accept_deletions, pushing=not no_push
             )

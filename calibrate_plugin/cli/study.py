@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from calibrate_plugin.connector import ConnectorError, Pushed, SettingsError, Source
+from calibrate_plugin.connector import GROUP, ConnectorError, Pushed, SettingsError, Source
 from calibrate_plugin.report.display import visible_lines
 
 if TYPE_CHECKING:
@@ -58,6 +59,28 @@ def stored(config: Config) -> Iterator[Store]:
             yield store
     except (Busy, StoreError) as error:
         raise ConnectorError(str(error)) from None
+
+
+@contextmanager
+def said_by_connectors() -> Iterator[None]:
+    """What connectors log on their way (how much there is to read, what was tried again) on standard error."""
+    import logging
+
+    class Said(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            click.echo(visible_lines(record.getMessage()), err=True)
+
+    packages = {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}
+    handler = Said(logging.INFO)
+    loggers = [logging.getLogger(package) for package in sorted(packages)]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 def say_synced(outcomes: Sequence[SyncOutcome]) -> None:
