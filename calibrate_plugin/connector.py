@@ -277,6 +277,14 @@ class Incoming:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where to look again: a job (None: the whole source). ``whole``: something may be gone, which no list of changes shows."""
+
+    job: str | None = None
+    whole: bool = False
+
+
 @runtime_checkable
 class Listener(Protocol):
     """A source that can be woken. What a webhook says is never data: it only tells where to look again."""
@@ -286,8 +294,8 @@ class Listener(Protocol):
         """Whether the body is part of the proof."""
         ...
 
-    def accepts(self, incoming: Incoming) -> str | None:
-        """The job to look at again (None: the whole source). Raises Forged, Unknown or Repeated; asks nobody."""
+    def accepts(self, incoming: Incoming) -> Look:
+        """Where to look again. Raises Forged, Unknown or Repeated; asks nobody."""
         ...
 
 

@@ -30,6 +30,7 @@ from calibrate_plugin.connector import (
     Finding,
     Held,
     Incoming,
+    Look,
     Page,
     Pushed,
     Results,
@@ -283,10 +284,10 @@ class LiveScores:
 
     wants_body = True
 
-    def accepts(self, incoming: Incoming) -> str | None:
-        """None, for the whole project, where the signature is Langfuse's, fresh and not seen before."""
+    def accepts(self, incoming: Incoming) -> Look:
+        """The whole project, where the signature is Langfuse's, fresh and not seen before."""
         self._signed.check(incoming)
-        return None
+        return Look()
 
     def install_webhooks(self, url: str, secret: str) -> list[Finding]:
         return webhooks.advice(url)
