@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 from pathlib import Path
 
 import click
@@ -91,6 +93,8 @@ def serve(
     with out.failures(), stored(settings) as store:
         sources = opened(settings)
         pace = Pace(debounce=debounce, cap=max(5 * debounce, debounce + 3), poll=poll, reconcile=reconcile)
+        # After its own farewell uvicorn raises the signal again; then it is time to close the store and go.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         service = Service(settings, store, sources, pace, pushing=not no_push)
         uvicorn.run(
             guarded(application(service, access), access),

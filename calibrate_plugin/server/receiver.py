@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from calibrate_plugin.connector import Forged, Incoming, Listener, Repeated, Unknown
-from calibrate_plugin.server.service import Service
+from calibrate_plugin.server.service import WHOLE, Service
 from calibrate_plugin.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ async def _taken(service: Service, writers: ThreadPoolExecutor, source: str, req
                     return 413
     incoming = Incoming(dict(request.headers), dict(request.query_params), secret, body, service.store.now())
     try:
-        job = listener.accepts(incoming)
+        look = listener.accepts(incoming)
     except Repeated:
         return 200
     except Forged as error:
@@ -78,6 +78,7 @@ async def _taken(service: Service, writers: ThreadPoolExecutor, source: str, req
     except Unknown as error:
         log.warning("%s", error)
         return 422
+    job = f"{WHOLE}{look.job or ''}" if look.whole else look.job
     await asyncio.get_running_loop().run_in_executor(writers, service.store.hint, source, job)
     service.wake()
     return 202

@@ -21,6 +21,8 @@ from calibrate_plugin.store import Store
 
 log = logging.getLogger(__name__)
 
+#: Before the job of a hint after which everything there must be asked for: something may be gone.
+WHOLE = "whole: "
 QUEUE = 50  # events that a page may lag behind before it is let go
 
 

@@ -22,7 +22,7 @@ from calibrate_plugin.connector import SettingsError, Write
 from calibrate_plugin.report import json
 from calibrate_plugin.server.history import numbers
 from calibrate_plugin.server.numbers import stamp_of
-from calibrate_plugin.server.service import Service, Trouble
+from calibrate_plugin.server.service import WHOLE, Service, Trouble
 from calibrate_plugin.store import Busy, Hint
 from calibrate_plugin.sync import SyncOutcome, sync
 
@@ -121,7 +121,8 @@ class Worker(threading.Thread):
                     continue
             elif not (asked or polled or name in ripe):
                 continue
-            due[name] = "full" if service.sync_due_after(whole.get(name), pace.reconcile) else "incremental"
+            gone = any((hint.job or "").startswith(WHOLE) for hint in by_source.get(name, ()))
+            due[name] = "full" if gone or service.sync_due_after(whole.get(name), pace.reconcile) else "incremental"
         return due
 
     def _last(self) -> tuple[dict[str, datetime], dict[str, datetime]]:

@@ -29,7 +29,7 @@ VARIABLE = "CALIBRATE_WEBHOOK_SECRET"
 CHANGES = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED", "TASKS_CREATED")
 #: What leaves no trace that a list of changes would show; it goes to an address of its own, as no body is read.
 DELETIONS = ("ANNOTATIONS_DELETED", "TASKS_DELETED")
-HOOKS = (({}, CHANGES), ({"deleted": "1"}, DELETIONS))
+HOOKS: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = (({}, CHANGES), ({"deleted": "1"}, DELETIONS))
 PATH = "/api/webhooks/"
 
 

@@ -14,7 +14,7 @@ from calibrate_langfuse.webhooks import HEADER, Signed, signature
 from served_study import SECRET, Served
 from told import Told
 
-from calibrate_plugin.connector import Incoming, SourceSettings
+from calibrate_plugin.connector import Incoming, Look, SourceSettings
 
 HOOK = "/webhooks/people?project=12"
 RIGHT = {SECRET_HEADER: SECRET}
@@ -128,9 +128,9 @@ class Langfuse(Told):
         super().__init__()
         self.signed = Signed(SourceSettings("judges", "langfuse"))
 
-    def accepts(self, incoming: Incoming) -> str | None:
+    def accepts(self, incoming: Incoming) -> Look:
         self.signed.check(incoming)
-        return None
+        return Look()
 
 
 @pytest.fixture

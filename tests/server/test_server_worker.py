@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from served_study import Served
+from served_study import SECRET, Served
 from told import Told, down, label
 
 from calibrate_plugin import cycle
@@ -49,6 +49,16 @@ def test_only_the_source_of_the_hint_is_pulled(ready: Served) -> None:
     wake(ready)
     ready.turns(lambda: not open_hints(ready))
     assert ready.judges.pulls == before
+
+
+def test_after_a_deletion_everything_is_asked_for(ready: Served) -> None:
+    from calibrate_label_studio.webhooks import HEADER
+
+    path = "/webhooks/people?project=12&deleted=1"
+    assert ready.client().post(path, headers={HEADER: SECRET}).status_code == 202
+    ready.people.forget("ann1")
+    ready.turns(lambda: not open_hints(ready))
+    assert ready.service.store.syncs(1)[0].mode == "full" and ready.service.state.stamp == anew(ready)
 
 
 def test_hints_that_come_together_are_one_pull(ready: Served) -> None:

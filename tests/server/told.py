@@ -12,6 +12,7 @@ import polars as pl
 from calibrate_plugin.connector import (
     Covered,
     Incoming,
+    Look,
     Page,
     Pushed,
     Results,
@@ -104,7 +105,7 @@ class Woken(Told):
         self.refuses: Exception | None = None
         self.settings = SourceSettings("people", "told")
 
-    def accepts(self, incoming: Incoming) -> str | None:
+    def accepts(self, incoming: Incoming) -> Look:
         from calibrate_label_studio.webhooks import accepts
 
         return accepts(self.settings, (12, 13), incoming)

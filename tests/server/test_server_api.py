@@ -1,0 +1,131 @@
+"""The API says what the pages show, as its description promises, whatever it is asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from served_study import Served
+
+from calibrate_plugin.report import json as report_json
+
+
+def get(served: Served, path: str) -> Any:
+    answer = served.client().get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_report_is_the_one_of_the_contract(ready: Served) -> None:
+    report = get(ready, "/api/v1/report")
+    assert report["schema"] == report_json.SCHEMA
+    assert ready.client().get("/api/v1/report").content == ready.service.state.body
+    assert get(ready, "/api/v1/dimensions/Safety") == report["dimensions"][0]
+    (study,) = get(ready, "/api/v1/studies")
+    assert study["dimensions"] == ["Safety", "Empathy"] and study["runs"] == ["run v1", "run v2"]
+
+
+def test_a_run_is_reported_with_its_own_version(ready: Served) -> None:
+    (judge,) = get(ready, "/api/v1/runs/run%20v1")["dimensions"][0]["evaluators"]
+    assert (judge["evaluator"], judge["version"]) == ("judge", "v1")
+
+
+def test_before_the_first_computation_it_says_so(served: Served) -> None:
+    client = served.client()
+    assert client.get("/readyz").status_code == 503 and client.get("/healthz").status_code == 200
+    assert client.get("/api/v1/report").status_code == 503
+    assert client.get("/").status_code == 503
+
+
+@pytest.mark.parametrize(
+    "path", ["dimensions/None", "runs/none", "disagreements?dimension=None", "disagreements.csv?dimension=None"]
+)
+def test_what_is_not_there_is_not_found(ready: Served, path: str) -> None:
+    assert ready.client().get(f"/api/v1/{path}").status_code == 404
+
+
+def test_disagreements_are_filtered_and_paged(ready: Served) -> None:
+    every = get(ready, "/api/v1/disagreements?dimension=Safety&size=200")
+    assert every["total"] == len(every["items"]) > 5
+    pages = [get(ready, f"/api/v1/disagreements?dimension=Safety&size=5&page={n}")["items"] for n in (1, 2, 3)]
+    assert [one for page in pages for one in page] == every["items"][:15]
+    humans = get(ready, "/api/v1/disagreements?dimension=Safety&kind=humans&size=200")
+    assert all(one["among_humans"] for one in humans["items"])
+    assert humans["total"] == ready.service.state.report.dimensions[0].disagreements.human_items
+    judged = get(ready, "/api/v1/disagreements?dimension=Safety&evaluator=judge&version=v1&size=200")
+    for one in judged["items"]:
+        said = {a["rater"] + a["version"]: a["value"] for a in one["answers"]}
+        assert said["judgev1"] != said["ann"] or said["judgev1"] != said["ben"]
+    both = one["answers"]
+    assert {a["reason"] for a in both} >= {"ann said so", "ben said so"}
+    assert any((a["link"] or "").startswith("https://langfuse.example.com/trace/") for a in both)
+    assert get(ready, "/api/v1/disagreements?dimension=Safety&annotator=nobody")["total"] == 0
+    widest = get(ready, "/api/v1/disagreements?dimension=Empathy&size=200")["items"]
+    assert [one["distance"] for one in widest] == sorted((one["distance"] for one in widest), reverse=True)
+
+
+def test_the_csv_has_what_is_shown(ready: Served) -> None:
+    table = ready.client().get("/api/v1/disagreements.csv?dimension=Safety&kind=humans").text
+    items = get(ready, "/api/v1/disagreements?dimension=Safety&kind=humans&size=200")["items"]
+    assert len(table.splitlines()) == 1 + sum(len(one["answers"]) for one in items)
+
+
+def test_history_has_every_report(ready: Served) -> None:
+    from told import label
+
+    ready.people.tell(label("ann1", "i1", "ann", '"Fail"'))
+    ready.service.store.hint("people", None)
+    ready.turns(lambda: len(ready.service.history.points) >= 2)
+    points = get(ready, "/api/v1/history?dimension=Safety&statistic=agreement")
+    assert points[-1]["value"] == ready.service.state.report.dimensions[0].annotators.agreement.value
+    assert [p["report"] for p in points] == sorted(p["report"] for p in points)
+
+
+def test_metrics_have_the_numbers_themselves(ready: Served) -> None:
+    text = ready.client().get("/metrics").text
+    kappa = ready.service.state.report.dimensions[0].annotators.kappa.value
+    assert f'calibrate_measure{{dimension="Safety",statistic="kappa",subject="annotators"}} {kappa}' in text
+    for name in ("calibrate_hints_open", "calibrate_lag_seconds", "calibrate_sync_seconds_count", "calibrate_parked"):
+        assert name in text
+
+
+def test_health_and_syncs(ready: Served) -> None:
+    health = get(ready, "/api/v1/health")
+    assert health["status"] == "ok" and [s["outcome"] for s in health["sources"]] == ["ok", "ok"]
+    assert {s["source"] for s in get(ready, "/api/v1/syncs")} == {"people", "judges"}
+
+
+def test_no_request_that_the_description_allows_breaks_it(ready: Served) -> None:
+    import schemathesis
+    from hypothesis import given
+    from schemathesis import GenerationMode
+    from schemathesis.generation.case import Case  # noqa: F401  the type that the strategy gives
+
+    client = ready.client()
+    described = client.get("/api/v1/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(described)
+    asked = 0
+    statuses: dict[int, int] = {}
+    for result in schema.get_all_operations():
+        operation = result.ok()
+
+        @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+        @given(
+            operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+            | operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+        )
+        def ask(case: Any) -> None:
+            nonlocal asked
+            told = case.as_transport_kwargs(base_url="http://localhost")
+            answer = client.request(
+                told["method"], told["url"], params=told.get("params"), json=told.get("json"), content=told.get("data")
+            )
+            assert answer.status_code < 500, (case.method, case.formatted_path, answer.text)
+            asked += 1
+            statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+
+        ask()
+    assert asked > 100 and {200, 202, 404, 422} <= statuses.keys(), statuses
+    assert json.dumps(described).count('"get"') >= 9
