@@ -158,7 +158,7 @@ def test_every_answer_carries_the_headers(ready: Served, path: str) -> None:
     headers = ready.client().get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
-    assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+    assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "same-origin"
     assert "server" not in headers
 
 
