@@ -80,7 +80,9 @@ def _tasks(rng: random.Random, items: list[dict]) -> list[dict]:
             unsure = draw < 0.17
             annotations.append(_annotation(next(ids), person, _results(seen, unsure), at, item))
             if draw > 0.93:  # a change of mind, as a second annotation
-                later = _annotation(next(ids), person, _results(_seen(rng, item, 0.97), False), at + timedelta(days=1), item)
+                later = _annotation(
+                    next(ids), person, _results(_seen(rng, item, 0.97), False), at + timedelta(days=1), item
+                )
                 annotations.append(later)
             elif draw > 0.90:  # an answer that began as the judge's own
                 annotations[-1]["parent_prediction"] = 500 + item["n"]
@@ -110,10 +112,17 @@ def _tasks(rng: random.Random, items: list[dict]) -> list[dict]:
     return tasks
 
 
-def _annotation(ident: int, person: int, result: list[dict], at: datetime, item: dict, *, skipped: bool = False) -> dict:
+def _annotation(
+    ident: int, person: int, result: list[dict], at: datetime, item: dict, *, skipped: bool = False
+) -> dict:
     return {
         "id": ident,
-        "completed_by": {"id": person, "email": PEOPLE.get(person, "expert@example.com"), "first_name": "", "last_name": ""},
+        "completed_by": {
+            "id": person,
+            "email": PEOPLE.get(person, "expert@example.com"),
+            "first_name": "",
+            "last_name": "",
+        },
         "result": result,
         "was_cancelled": skipped,
         "ground_truth": False,
@@ -134,7 +143,11 @@ def _results(seen: dict, unsure: bool) -> list[dict]:
         ("tone", "rating", {"rating": seen["tone"]}),
         ("help", "choices", {"choices": [HELP[seen["help"]]]}),
         ("better", "pairwise", {"selected": seen["better"]}),
-        ("why", "textarea", {"text": ["The customer can act on it." if seen["resolved"] else "The question stays open."]}),
+        (
+            "why",
+            "textarea",
+            {"text": ["The customer can act on it." if seen["resolved"] else "The question stays open."]},
+        ),
     ]
     if seen["issues"]:
         parts.append(("issues", "choices", {"choices": seen["issues"]}))
