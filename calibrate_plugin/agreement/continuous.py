@@ -22,8 +22,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Answers with the item of each: ``item`` (n,) codes, ``value`` (n,) numbers; ``own``, where one rater is set apart,
-    holds that rater's answer to the same item beside each of them."""
+    """Answers with the item of each: ``item`` (n,) codes in ascending order, ``value`` (n,) numbers; ``own``, where one
+    rater is set apart, holds that rater's answer to the same item beside each of them."""
 
     item: Array
     value: Array
@@ -33,8 +33,7 @@ class Group:
         """Only the answers on items that have a pair."""
         if self.own is not None:
             return self
-        _, inverse, size = np.unique(self.item, return_inverse=True, return_counts=True)
-        keep = size[inverse.reshape(-1)] > 1
+        keep = np.bincount(inverse := _counted_off(self.item))[inverse] > 1
         return Group(self.item[keep], self.value[keep])
 
 
@@ -83,7 +82,7 @@ def alpha_interval(group: Group, resampling: Resampling) -> Measure:
     if not len(group.value):
         return Measure(None, "nothing_to_compare", 0, 0, details={"metric": "interval"})
     value = group.value - fsum(group.value) / len(group.value)
-    _, inverse = np.unique(group.item, return_inverse=True)
+    inverse = _counted_off(group.item)
     m = np.bincount(inverse).astype(np.float64)
     s1, s2 = np.bincount(inverse, weights=value), np.bincount(inverse, weights=value**2)
     inside = (m * s2 - s1**2) / (m - 1)
@@ -105,7 +104,7 @@ def mean(group: Group, resampling: Resampling) -> Measure:
     """The mean answer, every answer alike, items resampled."""
     if not len(group.value):
         return Measure(None, "no_labels", 0, None)
-    _, inverse = np.unique(group.item, return_inverse=True)
+    inverse = _counted_off(group.item)
     m, s = np.bincount(inverse), np.bincount(inverse, weights=group.value)
     total, n = fsum(s), len(group.value)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -114,13 +113,12 @@ def mean(group: Group, resampling: Resampling) -> Measure:
 
 
 def _together(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
-    items, inverse = np.unique(group.item, return_inverse=True)
-    inverse = inverse.reshape(-1)
+    inverse = _counted_off(group.item)
     order = np.lexsort((group.value, inverse))
     value, item = group.value[order], inverse[order]
     size = np.bincount(item)
     rank = np.arange(len(value)) - np.repeat(np.cumsum(size) - size, size)
-    apart = np.bincount(item, weights=value * (2 * rank - size[item] + 1), minlength=len(items))
+    apart = np.bincount(item, weights=value * (2 * rank - size[item] + 1))
     to_all = _distance_sums(value, value)
     expected = fsum(to_all)
     total = float(len(value))
@@ -130,9 +128,8 @@ def _together(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
 
 def _against(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
     assert group.own is not None
-    _, first, inverse = np.unique(group.item, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    own = group.own[first]
+    inverse = _counted_off(group.item)
+    own = group.own[np.flatnonzero(np.diff(inverse, prepend=-1))]
     pairs = np.bincount(inverse).astype(np.float64)
     apart = np.bincount(inverse, weights=np.abs(group.own - group.value))
     theirs = _distance_sums(group.own, group.value)  # of each answer to every own answer, one per pair
@@ -143,12 +140,22 @@ def _against(group: Group) -> tuple[Array, Array, Any, Any, tuple[Any, Any]]:
     return apart, pairs, expected, total**2, (expected_left, (total - pairs) ** 2)
 
 
+def _counted_off(item: Array) -> Array:
+    """The items of sorted codes numbered 0, 1, 2 ..."""
+    numbered: Array = np.cumsum(np.diff(item, prepend=item[:1]) != 0)
+    return numbered
+
+
 def _distance_sums(points: Array, at: Array) -> Array:
     """The sum of distances from each of ``at`` to all ``points``."""
     ordered = np.sort(points)
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
-    k = np.searchsorted(ordered, at)
-    total: Array = at * k - sums[k] + (sums[-1] - sums[k]) - at * (len(points) - k)
+    # Looked up in ascending order, since a search that jumps about waits for memory.
+    order = np.argsort(at)
+    value = at[order]
+    k = np.searchsorted(ordered, value)
+    total: Array = np.empty(len(at))
+    total[order] = value * k - sums[k] + (sums[-1] - sums[k]) - value * (len(points) - k)
     return total
 
 

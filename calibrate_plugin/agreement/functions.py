@@ -347,7 +347,8 @@ def _only(wanted: Form, form: Form) -> None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Answers on a scale with levels: as patterns, or as coded rows (columns item, rater, level) with the raters' names."""
+    """Answers on a scale with levels: as patterns, or as coded rows (columns item, rater, level; sorted by item) with the
+    raters' names."""
 
     scale: Scale
     weights: Weights
@@ -370,9 +371,10 @@ class _Counted:
             own = np.eye(self.counted.levels, dtype=np.int64)[self.counted.own] * (self.counted.own >= 0)[:, None]
             return canonical(self.counted.answers + own, self.counted.items)
         # Whose an answer is does not matter here, so the k-th answers of all items stand as one rater.
-        kth = self.rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).over("item").alias("rater"))
-        most = 0 if kth.is_empty() else int(kth["rater"].max()) + 1  # type: ignore[arg-type]
-        return item_table(kth, self.scale.levels, range(most), ()).annotated()
+        sizes = np.bincount(self.rows["item"].to_numpy())
+        kth = np.arange(self.rows.height) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rows = self.rows.with_columns(pl.Series("rater", kth, dtype=pl.Int32))
+        return item_table(rows, self.scale.levels, range(int(sizes.max(initial=0))), ()).annotated()
 
     def pair(self, raters: tuple[Any, Any] | None) -> Patterns:
         """One rater against the other."""
@@ -487,16 +489,16 @@ def _weights(scale: Scale, weights: WeightsGiven) -> Weights:
 
 def _coded(answers: Answers, scale: Scale) -> tuple[pl.DataFrame, tuple[Any, ...]]:
     """The rows that hold an answer, items and raters as codes, and the names of the raters (sorted)."""
-    table = _table(answers)
-    again = table.filter(pl.struct("item", "rater").is_duplicated())
-    if not again.is_empty():
-        item, rater = again.row(0)[:2]
-        raise ValueError(f"rater {rater!r} answers item {item!r} more than once; keep one row per rater and item")
-    raters = table["rater"].unique().sort()
+    named = _table(answers)
+    raters = named["rater"].unique().sort()
     places = pl.DataFrame({"rater": raters, "_rater": pl.int_range(len(raters), dtype=pl.Int32, eager=True)})
-    table = table.join(places, on="rater", maintain_order="left").with_columns(
+    table = named.join(places, on="rater", maintain_order="left").with_columns(
         (pl.col("item").rank("dense") - 1).cast(pl.UInt32)
     )
+    key = pl.col("item").cast(pl.Int64) * len(raters) + pl.col("_rater")
+    if table.select(key.n_unique()).item() < table.height:
+        item, rater = named.filter(table.select(key.is_duplicated()).to_series()).row(0)[:2]
+        raise ValueError(f"rater {rater!r} answers item {item!r} more than once; keep one row per rater and item")
     table = table.filter(pl.col("value").is_not_null())
     found = table["value"].unique()
     raws = [json.dumps(_plain(v)) for v in found.to_list()]

@@ -34,8 +34,8 @@ def labelled(draw: Any, specs: tuple[str, ...] = tuple(VALUES)) -> tuple[str, li
     value = st.sampled_from(VALUES[spec])
     rows = []
     for name, make in (("ann", label), ("ben", label), ("cem", label), ("judge", judged), ("other judge", judged)):
-        for item in draw(st.lists(st.integers(0, 14), unique=True, max_size=15)):
-            rows.append(make(str(item), name, draw(value)))
+        items = draw(st.lists(st.integers(0, 14), unique=True, max_size=15))
+        rows += [make(str(item), name, draw(value)) for item in items]
     return spec, rows
 
 
@@ -120,6 +120,7 @@ def approximately(found: list[Any]) -> list[Any]:
 TABLE = st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=3, max_size=3)
 
 
+@settings(max_examples=40)
 @given(TABLE, st.integers(-3, 0), st.integers(3, 9))
 def test_weighted_kappa_does_not_move_with_the_ends_of_the_scale(table: list[list[int]], low: int, high: int) -> None:
     rows = [(i, j) for i, row in enumerate(table) for j, n in enumerate(row) for _ in range(n)]
