@@ -93,7 +93,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, report_multiple_bugs=False, phases=[Phase.generate])
+@settings(max_examples=30, deadline=None, derandomize=True, report_multiple_bugs=False, phases=[Phase.generate])
 @given(steps)
 def test_incremental_equals_full_after_any_history(
     history: list[tuple[str, list[Mapping[str, Any]], list[str], dict[str, str]]],
