@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from calibrate_plugin.store import schema
 
 PATIENCE = 30.0  # seconds that a writer waits for another one
-POLL = 0.0005  # seconds between two tries; SQLite's own waiting sleeps up to 100 ms and would miss the gaps
+POLL = 0.0002  # seconds between two tries; SQLite's own waiting sleeps up to 100 ms and would miss the gaps
+GAP = 0.001  # seconds that whoever writes much leaves to the others between two transactions
 
 
 class StoreError(Exception):
@@ -38,7 +39,7 @@ class Database:
         self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
         if self.sqlite:
             self.path = Path(str(self.url.database))
-            self._engine = _sqlite(self.url, checkpoint_pages=8000)
+            self._engine = _sqlite(self.url, checkpoint_pages=2000)
             # Whoever commits past the limit copies the log into the file; that must never be a webhook.
             self._quick = _sqlite(self.url, checkpoint_pages=0)
         else:
@@ -79,6 +80,11 @@ class Database:
             connection = connection.execution_options(calibrate_writes=True)
             with connection.begin():
                 yield connection
+
+    def give_way(self) -> None:
+        """Between two of many transactions: let those in who wait to write one row."""
+        if self.sqlite:
+            time.sleep(GAP)
 
     def insert(
         self, connection: sa.Connection, table: sa.Table, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]

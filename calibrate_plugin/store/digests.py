@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 SIZE = 16  # bytes; two of a billion are the same with a chance below 1e-20
+
+PAIR = Struct(">qq")
 
 Digests = npt.NDArray[np.bytes_]
 
@@ -47,6 +50,18 @@ def _part(dtype: pl.DataType, name: str) -> pl.Expr:
     else:
         text = pl.concat_str(column.cast(pl.Int64).cast(pl.String), pl.lit(";"))
     return text.fill_null("~")
+
+
+def keys(frame: pl.DataFrame, columns: Sequence[str], leading: str | None = None) -> list[tuple[int, int]]:
+    """Each row's digest as two integers. With ``leading`` the first is that of this column alone, where it is not null."""
+    whole = [PAIR.unpack(d) for d in digests(canonical(frame, columns))]
+    if leading is None:
+        return whole
+    alone = [PAIR.unpack(d)[0] for d in digests(canonical(frame, (leading,)))]
+    return [
+        pair if lacks else (first, pair[1])
+        for pair, first, lacks in zip(whole, alone, frame[leading].is_null(), strict=True)
+    ]
 
 
 class Seen:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import polars as pl
 import sqlalchemy as sa
 
 from calibrate_plugin.connector import Scope
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS, RETIRED, UTC
+from calibrate_plugin.store.digests import keys
 from calibrate_plugin.store.schema import (
     aside,
     contexts,
@@ -72,6 +73,12 @@ def last_label(connection: sa.Connection, number: int) -> int:
 def pieces(values: Sequence[T], size: int = LIST) -> Iterator[Sequence[T]]:
     for start in range(0, len(values), size):
         yield values[start : start + size]
+
+
+def tuples(connection: sa.Connection, query: sa.Select[Any]) -> list[tuple[Any, ...]]:
+    """The rows of a query as the driver gives them."""
+    cursor: Any = connection.execute(query).cursor
+    return cast(list[tuple[Any, ...]], cursor.fetchall())
 
 
 def fetch(connection: sa.Connection, query: sa.Select[Any], schema: Mapping[str, Any]) -> pl.DataFrame:
@@ -194,23 +201,16 @@ def by_id(connection: sa.Connection, ids: Sequence[int]) -> pl.DataFrame:
 
 def item_facts_as_of(connection: sa.Connection, number: int, items: Sequence[str] | None = None) -> pl.DataFrame:
     """The facts about items at a sync number: ``source`` and the columns of ITEMS."""
-    newer = item_facts.alias()
-    query = sa.select(item_facts.c.source, item_facts.c.item, item_facts.c.fact, item_facts.c.value).where(
-        item_facts.c.number <= number,
-        sa.not_(
-            sa.exists().where(
-                newer.c.identity == item_facts.c.identity,
-                newer.c.number > item_facts.c.number,
-                newer.c.number <= number,
-            )
-        ),
-    )
-    shape = {"source": pl.String, **ITEMS}
+    shape = {"id": pl.Int64, "source": pl.String, **ITEMS}
+    query = sa.select(*(item_facts.c[c] for c in shape)).where(item_facts.c.number <= number)
     if items is None:
         frame = fetch(connection, query, shape)
     else:
-        frame = _listed(connection, query, item_facts.c.item, stored(connection, items), shape)
-    return frame.sort("source", "item", "fact")
+        wanted = stored(connection, items)
+        frame = _listed(connection, query, item_facts.c.key, item_keys(wanted), shape)
+        frame = frame.filter(pl.col("item").is_in(list(items)))  # another item may have the same key
+    newest = frame.sort("id").unique(["source", "item", "fact"], keep="last")
+    return newest.drop("id").sort("source", "item", "fact")
 
 
 def names_as_of(connection: sa.Connection, number: int) -> dict[str, dict[str, str]]:
@@ -271,6 +271,12 @@ def stored(connection: sa.Connection, texts: Iterable[str]) -> list[str]:
     return listed if connection.dialect.name == "sqlite" else storable(pl.DataFrame({"t": listed}))["t"].to_list()
 
 
+def item_keys(items: Sequence[str]) -> list[int]:
+    """The keys of items, as they are stored, in places and item_facts."""
+    frame = pl.DataFrame({"item": items}, schema={"item": pl.String})
+    return [key for key, _ in keys(frame, ("item",))]
+
+
 def microseconds(time: Any) -> int:
     return int(pl.Series([time], dtype=UTC).cast(pl.Int64).item())
 
@@ -303,14 +309,12 @@ def _rows(
     """
     query = sa.select(*(labels.c[c] for c in ROW)).where(*tests)
     if items is not None:
-        places_of = sa.select(places.c.id).where(places.c.item.in_(sa.bindparam("items", expanding=True)))
-        rows = pl.concat(
-            [pl.DataFrame(schema=ROW)]
-            + [
-                fetch(connection, query.where(labels.c.place.in_(places_of)).params(items=some), ROW)
-                for some in pieces(stored(connection, items))
-            ]
-        )
+        wanted = stored(connection, items)
+        shape = {"id": pl.Int64, "item": pl.String}
+        query_places = sa.select(places.c.id, places.c.item)
+        found = _listed(connection, query_places, places.c.key, item_keys(wanted), shape)
+        ids = found.filter(pl.col("item").is_in(list(items)))["id"].to_list()  # another item may have the same key
+        rows = _listed(connection, query, labels.c.place, ids, ROW)
     elif until is not None:
         ranges = range(0, until, RANGE)
         rows = pl.concat(
@@ -321,8 +325,7 @@ def _rows(
         rows = fetch(connection, query, ROW)
     rows = rows.sort("id")
     whole = items is None and until is not None
-    shape = {"id": pl.Int64, **CONTEXT}
-    context = _dictionary(connection, contexts, shape, None if whole else rows["context"])
+    context = _dictionary(connection, contexts, {"id": pl.Int64, **CONTEXT}, None if whole else rows["context"])
     place = _dictionary(connection, places, {"id": pl.Int64, **PLACE}, None if whole else rows["place"])
     found = rows.join(context, left_on="context", right_on="id", how="left", maintain_order="left").join(
         place, left_on="place", right_on="id", how="left", maintain_order="left"

@@ -19,12 +19,13 @@ from calibrate_plugin.connector import ConnectorError, Covered, Held, Page, Scop
 from calibrate_plugin.model import ASIDE, ITEMS, KINDS, LABELS, RETIRED, STATES, frame
 from calibrate_plugin.store import reading, schema
 from calibrate_plugin.store.database import Database
-from calibrate_plugin.store.digests import Seen, array, canonical, digest, digests
+from calibrate_plugin.store.digests import PAIR, Seen, array, canonical, digest, digests, keys
 from calibrate_plugin.store.worker import Worker
 
 CHUNK = 5_000  # labels worked on at once
 ROWS = 250  # rows in one transaction, and
 BYTES = 256_000  # bytes of text: a webhook waits for no more than this
+INDEXED = 100_000  # labels, about 20 MB, whose identities are written in one go and in order
 SHARE = 5  # a publication that would end more than one in so many labels of its scope is held,
 RECORDS = 5  # unless they belong to fewer records than this: one person tidying up
 
@@ -41,7 +42,7 @@ WITHOUT_RECORD = (
     *("item", "field", "rater", "kind", "version", "job", "run", "task", "placed", "sample", "order", "execution"),
 )
 STORED = (
-    *("id", "number", "identity", "digest", "context", "place", "record", "seq", "value", "at", "said_at", "placed"),
+    *("id", "number", "identity", "context", "place", "record", "seq", "value", "at", "said_at", "placed"),
     *("confidence", "execution"),
 )
 
@@ -115,6 +116,7 @@ class Recording:
         self._aside_seen: set[bytes] = set()
         self._staged = Tally()
         self._dirty = False  # something is staged
+        self._unindexed: list[tuple[bytes, int, bytes]] = []
 
     # --- pages
 
@@ -161,13 +163,13 @@ class Recording:
             .alias("confidence"),
         )
         identities = self._identities(coded)
-        keys = array(identities)
-        first = np.zeros(len(keys), dtype=bool)
-        first[np.unique(keys, return_index=True)[1]] = True
-        fresh_here = first & ~self._window.contains(keys)
-        self._window.add(keys[fresh_here])
-        fresh = first & ~self._seen.contains(keys)
-        self._seen.add(keys[fresh])
+        marks = array(identities)
+        first = np.zeros(len(marks), dtype=bool)
+        first[np.unique(marks, return_index=True)[1]] = True
+        fresh_here = first & ~self._window.contains(marks)
+        self._window.add(marks[fresh_here])
+        fresh = first & ~self._seen.contains(marks)
+        self._seen.add(marks[fresh])
         self.tally.duplicates += int((~fresh).sum())
         if not fresh.any():
             return
@@ -192,10 +194,10 @@ class Recording:
 
     def _compare(self, coded: pl.DataFrame, identities: list[bytes]) -> None:
         """Stage what differs from what is known."""
-        contexts, places = Entries(coded, CONTEXT), Entries(coded, PLACE)
+        contexts, places = Entries(coded, CONTEXT), Entries(coded, PLACE, leading="item")
         lacks_record = coded["record"].is_null().to_list()
         contents = digests(
-            f"{c.hex()}{p.hex()}{content}{at if lacks else ''}"
+            f"{c}{p}{content}{at if lacks else ''}"
             for c, p, content, at, lacks in zip(
                 contexts.per_row(), places.per_row(), canonical(coded, CONTENT), coded["at"], lacks_record, strict=True
             )
@@ -228,25 +230,25 @@ class Recording:
                 number=pl.lit(self._number),
                 said_at=pl.lit(None, dtype=pl.Int64),
                 identity=pl.Series([identities[i] for i in news], dtype=pl.Binary),
-                digest=pl.Series([contents[i] for i in news], dtype=pl.Binary),
                 context=pl.Series(context_ids, dtype=pl.Int64),
                 place=pl.Series(place_ids, dtype=pl.Int64),
             ),
+            [contents[i] for i in news],
             {n: (earlier[identities[i]], ends[i]) for n, i in enumerate(news) if i in ends},
         )
 
-    def _write(self, rows: pl.DataFrame, replaced: Mapping[int, tuple[Earlier, str]]) -> None:
+    def _write(self, rows: pl.DataFrame, contents: list[bytes], replaced: Mapping[int, tuple[Earlier, str]]) -> None:
         """Stage rows of the table of labels with their reasons; ``replaced``: which earlier label ends with which, and why."""
         self._last_label += rows.height
         at, said_at = rows["at"].to_list(), rows["said_at"].to_list()
         edited = [n for n, (_, why) in replaced.items() if why == "changed" and rows["record"][n] is not None]
-        before = self._answers([replaced[n][0].id for n in edited])
+        before = self._before([replaced[n][0].label for n in edited])
         for n, answer in zip(edited, rows[edited].select(ANSWER).iter_rows(), strict=True):
-            old = replaced[n][0]
-            if answer == before[old.id]:
-                at[n], said_at[n] = old.at, old.said_at
-            elif at[n] is not None and at[n] == (old.at if old.said_at is None else old.said_at):
-                at[n], said_at[n] = max(self._at, old.at or 0), at[n]  # edited, and the source does not say when
+            old_answer, old_at, old_said = before[replaced[n][0].label]
+            if answer == old_answer:
+                at[n], said_at[n] = old_at, old_said
+            elif at[n] is not None and at[n] == (old_at if old_said is None else old_said):
+                at[n], said_at[n] = max(self._at, old_at or 0), at[n]  # edited, and the source does not say when
         rows = rows.with_columns(at=pl.Series(at, dtype=pl.Int64), said_at=pl.Series(said_at, dtype=pl.Int64))
         tuples = rows.select(STORED).rows()
         ids, reasons = rows["id"].to_list(), rows["reason"].to_list()
@@ -258,35 +260,49 @@ class Recording:
                 (
                     schema.retirements,
                     ("label", "number", "cause"),
-                    [(replaced[n][0].id, self._number, replaced[n][1]) for n in span if n in replaced],
+                    [(replaced[n][0].label, self._number, replaced[n][1]) for n in span if n in replaced],
                 ),
             )
+        self._unindexed += zip(rows["identity"].to_list(), ids, contents, strict=True)
+        if len(self._unindexed) >= INDEXED:
+            self._index()
+
+    def _index(self) -> None:
+        """Let what was staged be found by its identity."""
+        rows = sorted(self._unindexed)
+        self._unindexed = []
+        for some in reading.pieces(rows, 2 * ROWS):
+            self._insert((schema.identities, ("identity", "label", "digest"), some))
 
     def _earlier(self, identities: list[bytes]) -> dict[bytes, Earlier]:
         """The newest stored row of each record."""
         found: dict[bytes, Earlier] = {}
         if not self._known_source:
             return found
-        t, r = schema.labels, schema.retirements
+        t, r = schema.identities, schema.retirements
         with self._database.read() as connection:
             for some in reading.pieces(identities):
-                # not ordered here: to save the sorting SQLite would read the whole table
-                query = sa.select(t.c.id, t.c.identity, t.c.digest, t.c.at, t.c.said_at).where(t.c.identity.in_(some))
-                for row_id, identity, content, at, said_at in connection.execute(query):
-                    if identity not in found or found[identity].id < row_id:
-                        found[identity] = Earlier(row_id, content, at, said_at)
-            by_id = {earlier.id: earlier for earlier in found.values()}
-            for ids in reading.pieces(list(by_id)):
-                for label in connection.execute(sa.select(r.c.label).where(r.c.label.in_(ids))).scalars():
-                    by_id[label].ended = True
+                query = sa.select(t.c.identity, t.c.label, t.c.digest).where(t.c.identity.in_(some))
+                for identity, label, content in reading.tuples(connection, query):
+                    if identity not in found or found[identity].label < label:
+                        found[identity] = Earlier(label, content)
+            by_label = {earlier.label: earlier for earlier in found.values()}
+            for some_labels in reading.pieces(list(by_label)):
+                for (label,) in reading.tuples(connection, sa.select(r.c.label).where(r.c.label.in_(some_labels))):
+                    by_label[label].ended = True
         return found
 
-    def _answers(self, ids: list[int]) -> dict[int, tuple[Any, ...]]:
-        if not ids:
-            return {}
+    def _before(self, ids: list[int]) -> dict[int, tuple[tuple[Any, ...], int | None, int | None]]:
+        """Of stored labels: the answer, its time, and the time that the source said, where that is another one."""
+        found: dict[int, tuple[tuple[Any, ...], int | None, int | None]] = {}
+        t = schema.labels
         with self._database.read() as connection:
-            rows = self._stored(reading.by_id(connection, ids))
-        return {row[0]: row[1:] for row in rows.select("label", *ANSWER).iter_rows()}
+            for some in reading.pieces(ids):
+                answers = self._stored(reading.by_id(connection, some)).select("label", *ANSWER)
+                times = connection.execute(sa.select(t.c.id, t.c.at, t.c.said_at).where(t.c.id.in_(some)))
+                by_id = {row.id: (row.at, row.said_at) for row in times}
+                found |= {label: (tuple(answer), *by_id[label]) for label, *answer in answers.iter_rows()}
+        return found
 
     def _intern(self, dictionary: Dictionary, entries: Entries, rows: list[int]) -> list[int]:
         """The ids of the entries of ``rows``; new entries are written at once."""
@@ -299,7 +315,9 @@ class Recording:
             self._stage(
                 dictionary.table,
                 texts.with_columns(
-                    id=pl.Series(list(new.values()), dtype=pl.Int64), digest=pl.Series(list(new), dtype=pl.Binary)
+                    id=pl.Series(list(new.values()), dtype=pl.Int64),
+                    key=pl.Series([key for key, _ in new], dtype=pl.Int64),
+                    rest=pl.Series([rest for _, rest in new], dtype=pl.Int64),
                 ),
             )
             dictionary.written(new)
@@ -319,27 +337,30 @@ class Recording:
             for table, columns, rows in tables:
                 if rows:
                     self._database.insert(connection, table, columns, rows)
+        self._database.give_way()
 
     def _add_facts(self, given: pl.DataFrame) -> None:
         coded = given.with_columns(pl.lit(self._source).alias("source")).unique(
             ["item", "fact"], keep="first", maintain_order=True
         )
         identities = digests(canonical(coded, ("source", "item", "fact")))
-        keys = array(identities)
-        fresh = ~self._facts_seen.contains(keys)
-        self._facts_seen.add(keys[fresh])
+        marks = array(identities)
+        fresh = ~self._facts_seen.contains(marks)
+        self._facts_seen.add(marks[fresh])
+        codes = reading.item_keys(coded["item"].to_list())
         t = schema.item_facts
-        stored: dict[bytes, str | None] = {}
+        columns = {"id": pl.Int64, "key": pl.Int64, "source": pl.String, **ITEMS}
+        stored: dict[tuple[str, ...], str | None] = {}
         with self._database.read() as connection:
-            for some in reading.pieces(identities):
-                query = sa.select(t.c.identity, t.c.number, t.c.value).where(t.c.identity.in_(some))
-                by_number = sorted(connection.execute(query), key=lambda row: row.number)
-                stored |= {row.identity: row.value for row in by_number}  # the newest stays
+            for some in reading.pieces(codes):
+                query = sa.select(*(t.c[c] for c in columns)).where(t.c.key.in_(some), t.c.source == self._source)
+                rows = self._stored(reading.fetch(connection, query, columns)).sort("id")  # the newest stays
+                stored |= {(item, fact): value for item, fact, value in rows.select(list(ITEMS)).iter_rows()}
         keep = [
-            bool(new) and (identity not in stored or stored[identity] != value)
-            for identity, new, value in zip(identities, fresh, coded["value"], strict=True)
+            bool(new) and ((item, fact) not in stored or stored[item, fact] != value)
+            for new, (item, fact, value) in zip(fresh, coded.select(list(ITEMS)).iter_rows(), strict=True)
         ]
-        rows = coded.with_columns(identity=pl.Series(identities, dtype=pl.Binary), number=pl.lit(self._number))
+        rows = coded.with_columns(key=pl.Series(codes, dtype=pl.Int64), number=pl.lit(self._number))
         self._stage(t, rows.filter(pl.Series(keep, dtype=pl.Boolean)))
 
     def _add_aside(self, given: pl.DataFrame) -> None:
@@ -397,6 +418,7 @@ class Recording:
             )
         if (covered is None and self.mode == "full") or (covered is not None and covered.scope == Scope()):
             self._end_aside()
+        self._index()
         self._staged.retired = len(missing)
         cursor = self.cursor if covered is None or covered.cursor is None else covered.cursor
         live = self._live + self._staged.added - len(missing)
@@ -503,28 +525,27 @@ class Recording:
 
 @dataclass(slots=True)
 class Earlier:
-    """A record's newest stored row."""
+    """A record's newest stored label, and the digest of what it says."""
 
-    id: int
+    label: int
     digest: bytes
-    at: int | None
-    said_at: int | None  # what the source said, where that is not `at`
     ended: bool = False
 
 
 class Entries:
     """What the rows of a frame share in some columns: ``unique`` entries, their ``codes``, and ``at`` which each row has."""
 
-    def __init__(self, coded: pl.DataFrame, columns: Sequence[str]) -> None:
+    def __init__(self, coded: pl.DataFrame, columns: Sequence[str], leading: str | None = None) -> None:
         whole = coded.select(columns)
         self.unique = whole.unique(maintain_order=True)
         numbered = self.unique.with_row_index("entry")
         joined = whole.join(numbered, on=list(columns), how="left", nulls_equal=True, maintain_order="left")
         self.at: list[int] = joined["entry"].to_list()
-        self.codes = digests(canonical(self.unique, columns))
+        self.codes = keys(self.unique, columns, leading)
 
-    def per_row(self) -> Iterator[bytes]:
-        return (self.codes[n] for n in self.at)
+    def per_row(self) -> Iterator[str]:
+        texts = [PAIR.pack(*code).hex() for code in self.codes]
+        return (texts[n] for n in self.at)
 
 
 class Dictionary:
@@ -535,25 +556,26 @@ class Dictionary:
     def __init__(self, connection: sa.Connection, table: sa.Table, columns: Sequence[str]) -> None:
         self.table = table
         self.columns = tuple(columns)
-        self._ids: dict[bytes, int] = {}
+        self._ids: dict[tuple[int, int], int] = {}
         self._next: int = (connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0) + 1
 
-    def look_up(self, connection: sa.Connection, codes: Sequence[bytes]) -> dict[bytes, int]:
+    def look_up(self, connection: sa.Connection, codes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Find what is stored; returns the new ids of what is not."""
         if len(self._ids) > self.LIMIT:
             self._ids.clear()
         wanted = [c for c in codes if c not in self._ids]
         for some in reading.pieces(wanted):
-            query = sa.select(self.table.c.digest, self.table.c.id).where(self.table.c.digest.in_(some))
-            self._ids.update((d, i) for d, i in connection.execute(query))
+            t = self.table.c
+            query = sa.select(t.key, t.rest, t.id).where(t.key.in_({key for key, _ in some}))
+            self._ids.update(((key, rest), i) for key, rest, i in reading.tuples(connection, query))
         new = [c for c in wanted if c not in self._ids]
         return {code: self._next + n for n, code in enumerate(new)}
 
-    def written(self, new: Mapping[bytes, int]) -> None:
+    def written(self, new: Mapping[tuple[int, int], int]) -> None:
         self._next += len(new)
         self._ids.update(new)
 
-    def ids(self, codes: Sequence[bytes]) -> list[int]:
+    def ids(self, codes: Sequence[tuple[int, int]]) -> list[int]:
         return [self._ids[c] for c in codes]
 
 
@@ -563,24 +585,32 @@ def discard(database: Database) -> None:
         number = reading.latest(connection)
         first = reading.last_label(connection, number) + 1
         last = connection.execute(sa.select(sa.func.max(schema.labels.c.id))).scalar() or 0
+    t = schema.identities
     for start in range(first, last + 1, ROWS):
+        with database.read() as connection:
+            column = schema.labels.c.id
+            query = sa.select(schema.labels.c.identity).where(column >= start, column < start + ROWS)
+            dead = connection.execute(query).scalars().all()
         with database.write() as connection:
+            # first, for only the labels tell where they are
+            connection.execute(sa.delete(t).where(t.c.identity.in_(dead), t.c.label >= first))
             for column in (schema.labels.c.id, schema.reasons.c.label):
                 connection.execute(sa.delete(column.table).where(column >= start, column < start + ROWS))
+        database.give_way()
     for table, key in (
         (schema.retirements, schema.retirements.c.label),
-        (schema.item_facts, schema.item_facts.c.identity),
+        (schema.item_facts, schema.item_facts.c.id),
         (schema.names, schema.names.c.identity),
         (schema.aside, schema.aside.c.id),
     ):
         with database.read() as connection:
-            keys = connection.execute(sa.select(key).where(table.c.number > number)).scalars().all()
-        for some in reading.pieces(keys, ROWS):
+            dead = connection.execute(sa.select(key).where(table.c.number > number)).scalars().all()
+        for some in reading.pieces(dead, ROWS):
             with database.write() as connection:
                 connection.execute(sa.delete(table).where(table.c.number > number, key.in_(some)))
     with database.read() as connection:
-        keys = connection.execute(sa.select(schema.aside.c.id).where(schema.aside.c.gone > number)).scalars().all()
-    for some in reading.pieces(keys, ROWS):
+        dead = connection.execute(sa.select(schema.aside.c.id).where(schema.aside.c.gone > number)).scalars().all()
+    for some in reading.pieces(dead, ROWS):
         with database.write() as connection:
             connection.execute(sa.update(schema.aside).where(schema.aside.c.id.in_(some)).values(gone=None))
 

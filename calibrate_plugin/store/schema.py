@@ -65,12 +65,13 @@ publications = sa.Table(
     sa.Column("retired", sa.BigInteger, nullable=False),
 )
 
-#: What many labels share: a small dictionary.
+#: What many labels share: a small dictionary. ``key`` and ``rest`` are the two halves of an entry's digest.
 contexts = sa.Table(
     "contexts",
     metadata,
     sa.Column("id", Id, primary_key=True, autoincrement=False),
-    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.BigInteger, nullable=False),
+    sa.Column("rest", sa.BigInteger, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
     sa.Column("field", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
@@ -83,22 +84,29 @@ contexts = sa.Table(
     sa.Column("sample", sa.Text),
     sa.Column("order", sa.Text),
     sa.Column("blind", sa.SmallInteger),
-    sa.Index("ix_contexts_digest", "digest", unique=True),
+    sa.Index("ix_contexts_key", "key", "rest", unique=True),
 )
 
-#: Where the labels of one item lie: shared by its raters and fields.
+#: Where the labels of one item lie: shared by its raters and fields. ``key`` is the digest of the item alone, so that one
+#: index finds an entry and the entries of an item.
 places = sa.Table(
     "places",
     metadata,
     sa.Column("id", Id, primary_key=True, autoincrement=False),
-    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("key", sa.BigInteger, nullable=False),
+    sa.Column("rest", sa.BigInteger, nullable=False),
     sa.Column("item", sa.Text),
     sa.Column("task", sa.Text),
     sa.Column("link", sa.Text),
-    sa.Index("ix_places_digest", "digest", unique=True),
+    sa.Index("ix_places_key", "key", "rest", unique=True),
     # a hash index takes a text of any length
-    sa.Index("ix_places_item", "item", postgresql_using="hash"),
-    sa.Index("ix_places_task", "task", postgresql_using="hash"),
+    sa.Index(
+        "ix_places_task",
+        "task",
+        sqlite_where=sa.text("task IS NOT NULL"),
+        postgresql_where=sa.text("task IS NOT NULL"),
+        postgresql_using="hash",
+    ),
 )
 
 labels = sa.Table(
@@ -106,8 +114,7 @@ labels = sa.Table(
     metadata,
     sa.Column("id", Id, primary_key=True, autoincrement=False),
     sa.Column("number", Id, nullable=False),
-    sa.Column("identity", sa.LargeBinary, nullable=False, index=True),  # digest of source, record and field
-    sa.Column("digest", sa.LargeBinary, nullable=False),  # of everything but the time
+    sa.Column("identity", sa.LargeBinary, nullable=False),  # digest of source, record and field
     sa.Column("context", Id, nullable=False),
     sa.Column("place", Id, nullable=False, index=True),
     sa.Column("record", sa.Text),
@@ -124,6 +131,17 @@ labels = sa.Table(
         sqlite_where=sa.text("placed IS NOT NULL"),
         postgresql_where=sa.text("placed IS NOT NULL"),
     ),
+)
+
+#: Where a record's labels are, and the digest of all that each says but its time. It is filled in the order of ``identity``,
+#: a hundred thousand at a time: one by one each would touch a page of its own.
+identities = sa.Table(
+    "identities",
+    metadata,
+    sa.Column("identity", sa.LargeBinary, primary_key=True),
+    sa.Column("label", Id, primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 #: A label's end. ``cause``: one of model.RETIRED, or ``changed`` or ``returned``: a newer row of the same record follows.
@@ -163,17 +181,17 @@ forgotten = sa.Table(
     sa.Column("at", sa.BigInteger, nullable=False),
 )
 
+#: What sources say of items; the newest row of a source, item and fact holds. ``key``: as in places.
 item_facts = sa.Table(
     "item_facts",
     metadata,
-    sa.Column("identity", sa.LargeBinary, primary_key=True),  # digest of source, item and fact
-    sa.Column("number", Id, primary_key=True, autoincrement=False, index=True),
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("number", Id, nullable=False, index=True),
+    sa.Column("key", sa.BigInteger, nullable=False, index=True),
     sa.Column("source", sa.Text, nullable=False),
     sa.Column("item", sa.Text, nullable=False),
     sa.Column("fact", sa.Text, nullable=False),
     sa.Column("value", sa.Text),
-    sa.Index("ix_item_facts_item", "item", postgresql_using="hash"),
-    sqlite_with_rowid=False,
 )
 
 #: What could not be read as a label, from ``number`` on and up to ``gone``.

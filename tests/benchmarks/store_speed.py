@@ -142,6 +142,15 @@ def run(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def waited(hooks: subprocess.Popen[str]) -> str:
+    """Stop the webhooks; how long theirs took, and what share took longer than 20 ms."""
+    out, _ = hooks.communicate()
+    times = np.array(json.loads(out.splitlines()[-1]))
+    p50, p99, p999 = np.percentile(times, [50, 99, 99.9])
+    slow = (times > 20).sum()
+    return f"  hint ms p50 {p50:.1f} p99 {p99:.1f} p99.9 {p999:.1f} max {times.max():.1f} ({slow} of {len(times):,} over 20)"
+
+
 def measure(where: str, what: str, size: int, beside: bool) -> None:
     hooks = run("--webhooks", where) if beside else None
     if hooks:
@@ -149,12 +158,7 @@ def measure(where: str, what: str, size: int, beside: bool) -> None:
         assert hooks.stdout.readline().strip() == "ready"
     out, _ = run("--child", where, what, str(size)).communicate()
     figures = json.loads(out)
-    waits = ""
-    if hooks:
-        hooked, _ = hooks.communicate()
-        times = np.array(json.loads(hooked))
-        p50, p99, p999 = np.percentile(times, [50, 99, 99.9])
-        waits = f"  hint ms p50 {p50:.1f} p99 {p99:.1f} p99.9 {p999:.1f} max {times.max():.1f} (of {len(times):,})"
+    waits = waited(hooks) if hooks else ""
     print(
         f"{size:>9,}  {what:<26} {figures['seconds']:6.2f} s (cpu {figures['cpu']:6.2f})"
         f"  {figures['rows'] / figures['seconds']:>9,.0f} rows/s  peak {figures['memory']:4.0f} MB"
@@ -177,6 +181,10 @@ def main() -> None:
     if given.webhooks:
         webhooks(given.webhooks)
         return
+    with tempfile.TemporaryDirectory(prefix="store-speed-") as folder:
+        hooks = run("--webhooks", given.url or str(Path(folder) / "calibrate.db"))
+        time.sleep(5)
+        print(f"{'':>9}   nothing else{'':>16}{waited(hooks)}", flush=True)
     for size in map(int, given.sizes.split(",")):
         with tempfile.TemporaryDirectory(prefix="store-speed-") as folder:
             where = given.url or str(Path(folder) / "calibrate.db")

@@ -32,7 +32,8 @@ def upgrade() -> None:
     op.create_table(
         "contexts",
         sa.Column("id", Id, autoincrement=False, nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("key", sa.BigInteger(), nullable=False),
+        sa.Column("rest", sa.BigInteger(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("field", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
@@ -47,7 +48,7 @@ def upgrade() -> None:
         sa.Column("blind", sa.SmallInteger()),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("ix_contexts_digest", "contexts", ["digest"], unique=True)
+    op.create_index("ix_contexts_key", "contexts", ["key", "rest"], unique=True)
     op.create_table(
         "forgotten",
         sa.Column("identity", sa.LargeBinary(), nullable=False),
@@ -67,24 +68,31 @@ def upgrade() -> None:
         "ix_hints_open", "hints", ["id"], sqlite_where=sa.text("done IS NULL"), postgresql_where=sa.text("done IS NULL")
     )
     op.create_table(
-        "item_facts",
+        "identities",
         sa.Column("identity", sa.LargeBinary(), nullable=False),
-        sa.Column("number", Id, autoincrement=False, nullable=False),
+        sa.Column("label", Id, autoincrement=False, nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("identity", "label"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "item_facts",
+        sa.Column("id", Id, nullable=False),
+        sa.Column("number", Id, nullable=False),
+        sa.Column("key", sa.BigInteger(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("item", sa.Text(), nullable=False),
         sa.Column("fact", sa.Text(), nullable=False),
         sa.Column("value", sa.Text()),
-        sa.PrimaryKeyConstraint("identity", "number"),
-        sqlite_with_rowid=False,
+        sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("ix_item_facts_item", "item_facts", ["item"], postgresql_using="hash")
+    op.create_index("ix_item_facts_key", "item_facts", ["key"])
     op.create_index("ix_item_facts_number", "item_facts", ["number"])
     op.create_table(
         "labels",
         sa.Column("id", Id, autoincrement=False, nullable=False),
         sa.Column("number", Id, nullable=False),
         sa.Column("identity", sa.LargeBinary(), nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.Column("context", Id, nullable=False),
         sa.Column("place", Id, nullable=False),
         sa.Column("record", sa.Text()),
@@ -97,7 +105,6 @@ def upgrade() -> None:
         sa.Column("execution", sa.Text()),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("ix_labels_identity", "labels", ["identity"])
     op.create_index("ix_labels_place", "labels", ["place"])
     op.create_index(
         "ix_labels_placed",
@@ -118,15 +125,22 @@ def upgrade() -> None:
     op.create_table(
         "places",
         sa.Column("id", Id, autoincrement=False, nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("key", sa.BigInteger(), nullable=False),
+        sa.Column("rest", sa.BigInteger(), nullable=False),
         sa.Column("item", sa.Text()),
         sa.Column("task", sa.Text()),
         sa.Column("link", sa.Text()),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("ix_places_digest", "places", ["digest"], unique=True)
-    op.create_index("ix_places_item", "places", ["item"], postgresql_using="hash")
-    op.create_index("ix_places_task", "places", ["task"], postgresql_using="hash")
+    op.create_index("ix_places_key", "places", ["key", "rest"], unique=True)
+    op.create_index(
+        "ix_places_task",
+        "places",
+        ["task"],
+        sqlite_where=sa.text("task IS NOT NULL"),
+        postgresql_where=sa.text("task IS NOT NULL"),
+        postgresql_using="hash",
+    )
     op.create_table(
         "publications",
         sa.Column("number", Id, autoincrement=False, nullable=False),
