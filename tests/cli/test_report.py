@@ -43,6 +43,13 @@ def seed(tmp_path: Path) -> Path:
     return path
 
 
+def example(name: str, folder: Path) -> Path:
+    """The settings of an example, in a copy: a run keeps its store beside them."""
+    copy = folder / name
+    shutil.copytree(ROOT / "examples" / name, copy, ignore=shutil.ignore_patterns("calibrate.db*"))
+    return copy / "calibrate.toml"
+
+
 def call(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
@@ -102,8 +109,8 @@ def test_the_page_of_the_seed_from_one_csv(seed: Path, dimension: str) -> None:
 
 
 @pytest.mark.parametrize("dimension", ["Safety", "Empathy"])
-def test_the_page_of_the_seed_from_two_exports(dimension: str) -> None:
-    settings = ROOT / "examples" / "support_agent" / "calibrate.toml"
+def test_the_page_of_the_seed_from_two_exports(dimension: str, tmp_path: Path) -> None:
+    settings = example("support_agent", tmp_path)
     assert numbers(as_json("run", "--config", settings), dimension) == PAGE[dimension]
 
 
@@ -114,8 +121,8 @@ def test_the_terminal_reads_like_the_page(seed: Path) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_the_three_annotators_example_exercises_every_part() -> None:
-    settings = ROOT / "examples" / "three_annotators" / "calibrate.toml"
+def test_the_three_annotators_example_exercises_every_part(tmp_path: Path) -> None:
+    settings = example("three_annotators", tmp_path)
     report = as_json("run", "--config", settings, "--by", "language")
     names = [d["name"] for d in report["dimensions"]]
     assert names == ["Resolved", "Tone", "Helpful", "Issues: tone", "Issues: facts", "Issues: format", "Better"]
