@@ -121,7 +121,7 @@ def _started(command: Path, data: Path, log: Path) -> Iterator[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600  # migrations take half a minute, and far longer on a busy machine
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
