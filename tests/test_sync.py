@@ -30,7 +30,7 @@ from stored_facts import (
 )
 
 from calibrate_plugin.connector import ConnectorError, Covered, Held, Page, Scope, SettingsError, Since, Unavailable
-from calibrate_plugin.store import Store, schema
+from calibrate_plugin.store import Store, recording, schema
 from calibrate_plugin.store.recording import BYTES, ROWS
 from calibrate_plugin.sync import Progress, sync
 
@@ -215,7 +215,10 @@ def undisturbed(where: Path, rounds: int = ROUNDS) -> list[Any]:
         return everything(store)
 
 
-def test_a_pull_that_breaks_after_any_piece_changes_nothing_in_the_end(store: Store, tmp_path: Path) -> None:
+def test_a_pull_that_breaks_after_any_piece_changes_nothing_in_the_end(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "INDEXED", 5)
     expected = undisturbed(tmp_path / "undisturbed.db")
     for round in range(ROUNDS):
         pieces = story(round)
@@ -232,6 +235,14 @@ def test_a_pull_that_breaks_after_any_piece_changes_nothing_in_the_end(store: St
             for table in (schema.labels, schema.retirements, schema.item_facts, schema.names, schema.aside):
                 query = sa.select(sa.func.count()).select_from(table).where(table.c.number > newest)
                 assert connection.execute(query).scalar() == 0, table.name
+            found, kept = (
+                connection.execute(sa.select(*columns)).all()
+                for columns in (
+                    (schema.identities.c.label, schema.identities.c.identity),
+                    (schema.labels.c.id, schema.labels.c.identity),
+                )
+            )
+            assert sorted(map(tuple, found)) == sorted(map(tuple, kept))
     assert everything(store) == expected
 
 
@@ -239,10 +250,11 @@ CHILD = """
 import sys, time, random
 sys.path.insert(0, sys.argv[2])
 from stored_facts import Given, story
-from calibrate_plugin.store import Store
+from calibrate_plugin.store import Store, recording
 from calibrate_plugin.sync import sync
 
 pause = float(sys.argv[4])
+recording.INDEXED = 5
 
 class Slow(Given):
     def pull(self, since=None):

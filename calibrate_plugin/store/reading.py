@@ -174,6 +174,14 @@ def live_labels(connection: sa.Connection, source: str, scope: Scope) -> Iterato
             yield from rows
 
 
+def count_live(connection: sa.Connection, source: str, scope: Scope) -> int:
+    """How many labels of a source are live in a scope."""
+    queries = (
+        sa.select(sa.func.count()).select_from(labels).where(*tests) for tests in live(connection, source, scope)
+    )
+    return sum(connection.execute(query).scalar_one() for query in queries)
+
+
 def live(connection: sa.Connection, source: str, scope: Scope) -> Iterator[list[sa.ColumnElement[bool]]]:
     """The conditions of the live labels of a source in a scope, in pieces that lie side by side."""
     number = latest(connection)

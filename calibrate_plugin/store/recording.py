@@ -7,7 +7,7 @@ what a dead process left behind is removed before the next worker stages anythin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -59,6 +59,14 @@ class Tally:
     quarantined: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a pull ended: ``labels``, of about so many ``records``."""
+
+    labels: int = 0
+    records: int = 0
+
+
 class Recording:
     """One pull of one source, on its way into the store. Only the holder of the worker's lock may make one."""
 
@@ -106,9 +114,7 @@ class Recording:
 
         self.tally = Tally()
         self.published: int | None = None  # the newest number that this pull gave
-        self._live_before = self._live
-        self._lost = 0
-        self._lost_records = 0
+        self._lost: dict[Scope, Lost] = {}
         self._seen = Seen()  # in this pull: the first sight of a record wins
         self._window = Seen()  # since the last Covered
         self._repeats: dict[bytes, int] = {}
@@ -409,7 +415,8 @@ class Recording:
                 raise ConnectorError(
                     f"{self._source}: labels cannot end by {covered.cause!r}; it must be one of {', '.join(RETIRED)}"
                 )
-            missing = self._missing(covered.scope, accept_deletions)
+            # what a platform's own retention dropped still counts, so none of it is lost
+            missing = self._missing(covered.scope, accept_deletions or covered.cause == "expired")
             self._stage(
                 schema.retirements,
                 pl.DataFrame({"label": missing}, schema={"label": pl.Int64}).with_columns(
@@ -465,25 +472,26 @@ class Recording:
                 missing += [label for (label, _), seen in zip(some, keep, strict=True) if not seen]
             if not missing:
                 return missing
+            # A list of tasks may be made because they are gone; what matters is how much of the whole that is.
+            whole = replace(scope, tasks=None)
             records = self._records(connection, missing)
-        for lost, of, belonging, where in (
-            (len(missing), there, records, describe(scope)),
-            (
-                self._lost + len(missing),
-                max(self._live_before, self._live),
-                self._lost_records + records,
-                "all that was known",
-            ),
-        ):
-            if not accept and lost * SHARE > of and belonging >= RECORDS:
+            lost = {part: Lost(was.labels + len(missing), was.records + records) for part, was in self._losses(whole)}
+            if not accept and lost[whole].records >= RECORDS and scope.tasks is not None:
+                there = reading.count_live(connection, self._source, whole)
+        for part, now in lost.items():
+            of = (there if part == whole else self._live) + now.labels - len(missing)
+            if not accept and now.records >= RECORDS and now.labels * SHARE > of:
                 raise Held(
-                    f"{self._source}: {lost:,} of {of:,} labels are no longer there ({where}). They stay as they were. "
-                    "If they were really deleted, accept it with --accept-deletions; if not, look at the key's "
+                    f"{self._source}: {now.labels:,} of {of:,} labels are no longer there ({describe(part)}). They stay as "
+                    "they were. If they were really deleted, accept it with --accept-deletions; if not, look at the key's "
                     "permissions and at the platform"
                 )
-        self._lost += len(missing)
-        self._lost_records += records
+        self._lost |= lost
         return missing
+
+    def _losses(self, whole: Scope) -> list[tuple[Scope, Lost]]:
+        """What this pull ended so far in a scope and in the source."""
+        return [(part, self._lost.get(part, Lost())) for part in dict.fromkeys((whole, Scope()))]
 
     def _records(self, connection: sa.Connection, ids: list[int]) -> int:
         """How many records labels belong to, counted no further than needed; without record ids each is one."""

@@ -283,7 +283,40 @@ def test_many_small_scopes_together_are_held(store: Store) -> None:
     outcome = pull(store, *(Covered(Scope(tasks=(f"task {n}",))) for n in range(100)))
     assert outcome.outcome == "held"
     assert outcome.retired == 20
-    assert "21 of 100 labels are no longer there (all that was known)" in outcome.message
+    assert "21 of 100 labels are no longer there (everything in the source)" in outcome.message
+
+
+def test_many_small_scopes_that_empty_one_job_are_held(store: Store) -> None:
+    rows = [label(str(n), job="7" if n < 20 else "8") for n in range(1000)]
+    ok(store, page(*rows), EVERYTHING)
+    outcome = pull(store, *(Covered(Scope(jobs=("7",), tasks=(f"task {n}",))) for n in range(20)))
+    assert outcome.outcome == "held"
+    assert outcome.retired == 4
+    assert "5 of 20 labels are no longer there (job 7)" in outcome.message
+
+
+def test_tasks_that_are_named_because_they_are_gone_are_measured_against_their_job(store: Store) -> None:
+    rows = [label(str(n), job="7" if n < 50 else "8") for n in range(60)]
+    ok(store, page(*rows), EVERYTHING)
+    some = tuple(f"task {n}" for n in range(10))
+    assert ok(store, Covered(Scope(jobs=("7",), tasks=some))).retired == 10
+    others = tuple(f"task {n}" for n in range(10, 19))
+    outcome = pull(store, Covered(Scope(jobs=("7",), tasks=others)))
+    assert "9 of 40 labels are no longer there (job 7)" in outcome.message
+
+
+def test_few_deletions_during_a_first_pull_are_not_held(store: Store) -> None:
+    rows = [label(str(n), job=str(n % 2)) for n in range(100)]
+    gone = Covered(Scope(tasks=tuple(f"task {n}" for n in range(0, 12, 2))))
+    outcome = ok(
+        store, page(*rows[::2]), Covered(Scope(jobs=("0",))), gone, page(*rows[1::2]), Covered(Scope(jobs=("1",)))
+    )
+    assert (outcome.added, outcome.retired) == (100, 6)
+
+
+def test_what_a_platform_no_longer_keeps_is_no_loss(store: Store) -> None:
+    ok(store, page(*(label(str(n)) for n in range(50))), EVERYTHING)
+    assert ok(store, Covered(Scope(), cause="expired")).retired == 50
 
 
 def test_an_edit_is_no_loss(store: Store) -> None:
