@@ -36,7 +36,8 @@ _CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How intervals are made. ``subject`` keeps the draws of different numbers apart while the seed stays one."""
+    """How intervals are made. ``subject`` keeps the draws of different numbers apart while the seed stays one; above
+    ``most_patterns`` a jackknife stands for the bootstrap."""
 
     seed: int = 0
     resamples: int = 5000

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import reference as ref
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrate_plugin import agreement as ours
@@ -81,6 +81,7 @@ def assert_exact(found: Measure, value: Fraction | None, reason: str | None, pai
         assert found.value == float(value)
 
 
+@settings(max_examples=60)
 @given(labelled())
 def test_annotators_together(case: tuple[Scale, list[list[int | None]]]) -> None:
     scale, levels = case
@@ -162,6 +163,7 @@ def test_one_rater_beside_the_others(case: tuple[Scale, list[list[int | None]]])
         assert_same(found.theirs, ref.mean([score(b) for _, _, b in pairs]), None if pairs else "no_labels")
 
 
+@settings(max_examples=60)
 @given(labelled())
 def test_each_two_raters_and_all_of_them(case: tuple[Scale, list[list[int | None]]]) -> None:
     scale, levels = case
@@ -217,6 +219,7 @@ def test_scores_distributions_and_disagreements(case: tuple[Scale, list[list[int
     assert comparison.differing_pairs([judge]) == sum(a != b for _, a, b in pairs)
 
 
+@settings(max_examples=60)
 @given(labelled())
 def test_the_items_forms_by_the_functions(case: tuple[Scale, list[list[int | None]]]) -> None:
     scale, levels = case
@@ -244,6 +247,7 @@ def test_the_items_forms_by_the_functions(case: tuple[Scale, list[list[int | Non
     assert_same(ours.pabak(table, scale, form="items"), uniform, steady, pairs)
 
 
+@settings(max_examples=60)
 @given(labelled(), st.sampled_from(["identity", "linear", "quadratic", "matrix"]))
 def test_other_weights_by_the_functions(case: tuple[Scale, list[list[int | None]]], name: str) -> None:
     scale, levels = case

@@ -71,7 +71,8 @@ def test_what_items_and_raters_are_called_does_not_matter(case: tuple[str, list[
     called = {"ann": "zoe", "ben": "ann", "cem": "yan", "judge": "w", "other judge": "x"}
     renamed = [r | {"item": items[r["item"]], "rater": called[r["rater"]]} for r in rows]
     one, other = reported(of, rows, method="none"), reported(of, renamed, method="none")
-    assert values(one) == values(other)
+    # Two people who change places are the two sides of a Cohen's kappa: its float sums may differ in their last bit.
+    assert approximately(values(one)) == values(other)
     assert [e.counts.table for e in one.evaluators] == [e.counts.table for e in other.evaluators]
 
 
