@@ -199,7 +199,7 @@ def _compare(
     columns = range(1, len(people) + 1)
     beside = [(0, a) for a in columns]
     together = [(a, b) for a in columns for b in columns if a < b and _meet(table.answers, a, b)]
-    casts = [(0, a, b) for a, b in together]
+    casts = [(0, *two) for a, b in together for two in ((a, b), (b, a))]
     groups = {"judge-human": beside, "human-human": together}
     return mean_kappas(panel, table, groups, casts, resampling, [_CONTRAST], wrong=wrong)
 

@@ -180,8 +180,7 @@ def _pseudo_patterns(patterns: Patterns, everywhere: Array, count: int, rng: np.
     if patterns.own is None:
         first, second = pseudo_answers(patterns.items @ patterns.answers, n, (count, 2), rng).T
         return Patterns(unit[first] + unit[second], ones)
-    first = pseudo_answers(_own(patterns), n, (count, 1), rng)[:, 0]
-    chance = pseudo_answers(everywhere, n, (count, 1), rng)[:, 0]
+    first, chance = (pseudo_answers(given, n, (count, 1), rng)[:, 0] for given in (_own(patterns), everywhere))
     return Patterns(unit[np.where(rng.random(count) < 0.5, first, chance)], ones, first)
 
 

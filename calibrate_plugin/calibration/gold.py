@@ -39,7 +39,7 @@ GoldRule = Literal["single", "majority", "adjudicated"]
 
 NO_ITEM, DECIDED, TIED, TOO_FEW = 0, 1, 2, 3
 #: Above this many levels every cell as a number of its own costs more than it tells; ranks are then handled by value.
-_MOST_RANKED = 21
+_MOST_RANKED = 11
 _BINS = 10
 
 

@@ -64,7 +64,8 @@ def _counts(items: Array, pseudo: float, b: int, rng: np.random.Generator) -> Ar
 
 
 def pseudo_answers(given: Array, n: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """``shape`` = (count, raters) answers of pseudo-items: half of them in full agreement, half by chance.
+    """``shape`` = (count, raters) answers of pseudo-items: everybody says what the last one says half the time, and else
+    what chance says, each for themselves.
 
     ``given`` (q,) is how often each level was given on ``n`` items; a little of every level is mixed in.
     """
@@ -72,7 +73,7 @@ def pseudo_answers(given: Array, n: int, shape: tuple[int, int], rng: np.random.
     p = (n * given / given.sum() + 1 / q) / (n + 1)
     edges = np.cumsum(p)
     answers = np.minimum(np.searchsorted(edges, rng.random(shape), side="right"), q - 1)
-    return np.where(rng.random((shape[0], 1)) < 0.5, answers[:, :1], answers)
+    return np.where(rng.random(shape) < 0.5, answers[:, -1:], answers)
 
 
 def ends_of_draws(replicates: Array, n: int, resampling: Resampling) -> tuple[Interval | None, IntervalReason | None]:

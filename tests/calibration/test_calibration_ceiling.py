@@ -141,12 +141,12 @@ def test_annotators_and_judge_who_all_say_one_thing_get_no_verdict() -> None:
 
 
 def test_too_few_failures_keep_the_favourable_word_away() -> None:
-    # Three failures in 200, all agreed on: the interval is narrow and tells nothing about failures.
-    levels = [1] * 3 + [0] * 197
+    # Four failures in 400, all agreed on: the interval is narrow and tells nothing about failures.
+    levels = [1] * 4 + [0] * 396
     found = ceiling(panel(BINARY, {"a": levels, "b": levels}, {"judge": levels}), 2, FAST)
     assert found.difference.interval is not None and found.difference.interval.low > -0.10
     assert found.verdict.word == "cannot tell yet" and found.verdict.reason == "rare_answer"
-    assert found.verdict.more_items == 134  # five failures instead of three: 334 items
+    assert found.verdict.more_items == 100  # five failures instead of four: 500 items
 
 
 def test_a_judge_that_abstains_on_the_hard_half_is_not_like_an_annotator() -> None:
