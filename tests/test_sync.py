@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from store_engines import administrator, forget_everything
 from stored_facts import (
     EVERYTHING,
     ROUNDS,
@@ -318,6 +319,23 @@ def test_two_processes_on_one_store_take_turns_and_lose_nothing(where: str, tmp_
         assert [h.job for h in store.hints()] != []
         assert len({h.id for h in store.hints()}) == len(store.hints())
         assert len(store.syncs()) == 4
+
+
+def test_a_database_that_drops_every_connection_in_the_middle_loses_nothing(
+    postgresql_template: str, postgresql: sa.URL
+) -> None:
+    def dropped(_: Since) -> None:
+        with administrator(postgresql) as connection:
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
+            assert len(connection.exec_driver_sql(others).all()) >= 2  # the lock's and the pool's
+
+    rows = [label(str(n)) for n in range(3)]
+    forget_everything(postgresql_template)
+    with Store(postgresql_template) as store:
+        pull(store, page(*rows[:2]), dropped, page(rows[2]), EVERYTHING)
+        ok(store, page(*rows), EVERYTHING)
+        assert state(store) == said_by(rows)
+        assert "running" not in {s.outcome for s in store.syncs()}
 
 
 # --- a full disk

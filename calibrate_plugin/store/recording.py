@@ -486,7 +486,8 @@ class Recording:
                     "they were. If they were really deleted, accept it with --accept-deletions; if not, look at the key's "
                     "permissions and at the platform"
                 )
-        self._lost |= lost
+        if not accept:
+            self._lost |= lost
         return missing
 
     def _losses(self, whole: Scope) -> list[tuple[Scope, Lost]]:
