@@ -67,7 +67,7 @@ def test_under_thirty_items_wilcoxons_test_is_used() -> None:
     assert {t.test for t in alt_test(seen, 3, FAST).annotators} == {"t"}
 
 
-@pytest.mark.parametrize("n", [4, 9, 12])
+@pytest.mark.parametrize("n", [4, 7, 10])
 def test_wilcoxon_is_exact_over_all_signs(n: int) -> None:
     rng = np.random.default_rng(n)
     values = rng.choice([-1.15, -0.15, 0.85], n) if n > 4 else np.array([-0.15, 0.85, -1.15, -0.15])
