@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import polars as pl
@@ -78,20 +80,34 @@ def pieces(values: Sequence[T], size: int = LIST) -> Iterator[Sequence[T]]:
 def tuples(connection: sa.Connection, query: sa.Select[Any]) -> list[tuple[Any, ...]]:
     """The rows of a query as the driver gives them."""
     cursor: Any = connection.execute(query).cursor
-    return cast(list[tuple[Any, ...]], cursor.fetchall())
+    with _collector_paused():
+        return cast(list[tuple[Any, ...]], cursor.fetchall())
 
 
 def fetch(connection: sa.Connection, query: sa.Select[Any], schema: Mapping[str, Any]) -> pl.DataFrame:
     """The rows of ``query`` in the columns of ``schema``, straight from the driver's cursor: no object per row survives."""
     cursor: Any = connection.execute(query).cursor
     parts = [pl.DataFrame(schema=dict(schema))]
-    while rows := cursor.fetchmany(FETCH):
-        columns = zip(*rows, strict=True)
-        parts.append(
-            pl.DataFrame([pl.Series(n, v, dtype=d) for (n, d), v in zip(schema.items(), columns, strict=True)])
-        )
+    with _collector_paused():
+        while rows := cursor.fetchmany(FETCH):
+            columns = zip(*rows, strict=True)
+            parts.append(
+                pl.DataFrame([pl.Series(n, v, dtype=d) for (n, d), v in zip(schema.items(), columns, strict=True)])
+            )
     frame = pl.concat(parts)
     return frame if connection.dialect.name == "sqlite" else readable(frame)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Rows are tuples without cycles, yet looking for some among them takes as long as reading them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def storable(frame: pl.DataFrame) -> pl.DataFrame:
