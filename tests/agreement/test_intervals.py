@@ -273,11 +273,11 @@ def test_bca_is_that_of_scipy() -> None:
 # scores
 
 
-def human_score(levels: Mapping[int, list[int]], scale: str = BINARY, method: Any = "item-bootstrap+3") -> Measure:
+def human_score(levels: Mapping[int, list[int]], scale: str = BINARY, **resampling: Any) -> Measure:
     rows = [(i, r, v, float(v)) for r, given in levels.items() for i, v in enumerate(given)]
     schema = {"item": pl.UInt32, "rater": pl.Int32, "level": pl.Int32, "number": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return compare(parse(f"D={scale}").scale, frame, sorted(levels), [], Resampling(method=method)).human_score()
+    return compare(parse(f"D={scale}").scale, frame, sorted(levels), [], Resampling(**resampling)).human_score()
 
 
 def test_a_share_of_items_with_one_label_each_has_wilsons_interval() -> None:
@@ -286,6 +286,7 @@ def test_a_share_of_items_with_one_label_each_has_wilsons_interval() -> None:
     assert found.value == 0.9
     assert interval(found) == ours.wilson(45, 50)
     assert round(interval(found).low, 3) == 0.786
+    assert interval(human_score({0: [0] * 45 + [1] * 5}, level=0.9)) == ours.wilson(45, 50, level=0.9)
 
 
 def test_a_share_of_items_with_several_labels_is_resampled_by_items() -> None:
