@@ -15,6 +15,9 @@ from calibrate_plugin.connector import SourceSettings
 from calibrate_plugin.model import Dimension, Study
 from calibrate_plugin.report.build import Pulled, only
 
+# Of two values one of which is among these, it is the one proposed as pass.
+PASSES = ("good", "pass", "passed", "true", "yes", "y", "ok", "safe", "correct", "1")
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -95,6 +98,7 @@ def report(
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         _nothing_asked(study, pulled, file)
+        _unknown(pulled, gold, study, of_run)
         with out.progress("computing"):
             made, ratings = out.make(study, pulled, by, of_run)
         out.write(made, ratings, form, output)
@@ -142,6 +146,27 @@ def _nothing_asked(study: Study, pulled: Pulled, file: Path) -> None:
         )
 
 
+def _unknown(pulled: Pulled, gold: Sequence[str], study: Study, run: str | None) -> None:
+    """A misspelt rater or run would otherwise be a setting without effect."""
+    judges = [judge for _, judge in study.live]
+    for option, named, column, kinds in (
+        ("--gold", gold, "rater", None),
+        ("--live", judges, "rater", ["evaluator"]),
+        ("--run", [run] if run is not None else [], "run", ["evaluator"]),
+    ):
+        if not named:
+            continue
+        there: set[str] = set()
+        for labels in pulled.labels.values():
+            rows = labels if kinds is None else labels.filter(pl.col("kind").is_in(kinds))
+            there.update(rows[column].drop_nulls().unique().to_list())
+        for name in named:
+            if name not in there:
+                shown = ", ".join(sorted(there)[:20]) or "none"
+                what = "run" if column == "run" else "rater" if kinds is None else "judge"
+                raise click.UsageError(f"{option}: there is no {what} {name!r}; there are: {shown}")
+
+
 def _suggestion(pulled: Pulled) -> str:
     """The scales that would fit what the file holds, ready to be copied."""
     lines = []
@@ -150,7 +175,8 @@ def _suggestion(pulled: Pulled) -> str:
         for field in sorted(values["field"].unique().to_list()):
             seen = values.filter(pl.col("field") == field)["value"].to_list()
             lines.append(f"  --scale {json.dumps(f'{field}={_guess(seen)}', ensure_ascii=False)}")
-    return "say what scale each dimension is on; from the values seen, perhaps\n" + "\n".join(lines[:20])
+    head = "say what scale each dimension is on (in binary the first value is pass); from the values seen, perhaps"
+    return f"{head}\n" + "\n".join(lines[:20])
 
 
 def _guess(seen: Sequence[str]) -> str:
@@ -158,6 +184,8 @@ def _guess(seen: Sequence[str]) -> str:
     try:
         numbers = sorted(float(t) for t in texts)
     except ValueError:
+        if len(texts) == 2 and texts[1].strip().casefold() in PASSES:
+            texts.reverse()
         shown = "/".join(t.replace("/", "\\/") for t in texts[:8]) + ("/..." if len(texts) > 8 else "")
         return ("binary:" if len(texts) == 2 else "nominal:") + shown
     return f"rating:{numbers[0]:g}..{numbers[-1]:g}"

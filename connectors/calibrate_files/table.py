@@ -128,7 +128,7 @@ class Naming:
         example = near or "its name in the file"
         raise SettingsError(
             f"{where}: there is no column {wanted!r} ({REQUIRED[name]}); found: {_listed([h.strip() for h in headers])}"
-            f'{hint} Rename it, or say columns = {{ {name} = "{example}" }}'
+            f'{hint}. Rename it, or say columns = {{ {name} = "{example}" }}'
         )
 
     def _columns(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

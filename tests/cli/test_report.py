@@ -182,8 +182,36 @@ def test_html_is_one_file_that_needs_nothing_else(seed: Path, tmp_path: Path) ->
 def test_without_a_scale_it_says_which_would_fit(seed: Path) -> None:
     result = call("report", seed)
     assert result.exit_code == 2
-    assert '--scale "Safety=binary:Fail/Pass"' in result.output
+    assert '--scale "Safety=binary:Pass/Fail"' in result.output
     assert '--scale "Empathy=rating:2..5"' in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--gold", "Bob", "there is no rater 'Bob'; there are: Asha, Ben, judge"),
+        ("--live", "juge=v1", "there is no judge 'juge'; there are: judge"),
+        ("--run", "r9", "there is no run 'r9'; there are: none"),
+    ],
+)
+def test_a_misspelt_rater_or_run_is_told_and_not_a_setting_without_effect(
+    seed: Path, option: str, value: str, said: str
+) -> None:
+    result = call("report", seed, *SCALES, option, value)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_the_terminal_says_which_answers_were_outside_the_scale(seed: Path) -> None:
+    text = call("report", seed, "--scale", "Safety=binary:Pass/Fial").stdout
+    assert 'rejected: the latest answer is outside the scale, such as "Fail"' in text
+    assert 'failed: the evaluator gave no answer, or one outside the scale, such as "Fail"' in text
+
+
+def test_the_terminal_never_breaks_a_line_between_a_number_and_its_percent_sign(tmp_path: Path) -> None:
+    text = call("run", "--config", example("calibration", tmp_path)).stdout
+    assert not any(line.lstrip().startswith("%") for line in text.splitlines())
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_one_dimension_alone(seed: Path) -> None:
