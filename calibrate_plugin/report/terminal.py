@@ -39,6 +39,9 @@ CATEGORIES = 12  # a wider table of counts is left to the other formats
 NAME = 24  # characters of a name in a table
 _WORD = 14  # columns that a kappa or a name needs at least
 TEXT = 300  # characters of a note, a warning, a study's name
+EXAMPLES = 3  # answers outside the scale
+# Holds a number and its unit together until lines are broken; rich breaks at a no-break space.
+_GLUE = "\ue000"
 
 # What a terminal without these letters gets instead.
 _ASCII = str.maketrans(
@@ -78,7 +81,7 @@ def render(report: Report, width: int = WIDTH, colour: bool = False) -> str:
     for part in _report(report):
         console.print(part)
     # Cells are padded to their column; what lies right of the last letter says nothing.
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().replace(_GLUE, " ").splitlines())
 
 
 def _report(report: Report) -> Iterable[RenderableType]:
@@ -141,10 +144,22 @@ def _blocks(dimension: DimensionReport, bands: str) -> Iterable[RenderableType]:
     if dimension.disagreements.human_items or dimension.disagreements.judge_items:
         yield _disagreements(dimension)
     if aside := display.by_count(dimension.set_aside):
-        lines = [Text(f"  {n:>7,}  {display.cause_text(cause)}") for cause, n in aside]
+        lines = [
+            Padding(Text(f"{n:>7,}  {display.cause_text(cause)}{_such_as(dimension, cause)}"), (0, 0, 0, 2))
+            for cause, n in aside
+        ]
         yield Group(Text("Set aside", "bold"), *lines)
     if dimension.notes:
         yield Group(*(Text(f"Note: {_name(note, TEXT)}", "yellow") for note in dimension.notes))
+
+
+def _such_as(dimension: DimensionReport, cause: str) -> str:
+    """What was answered instead of a value of the scale: a misspelt scale or a decimal comma shows here."""
+    if cause not in ("failed", "rejected"):
+        return ""
+    values = dict.fromkeys(one.value for one in dimension.set_aside_listed if one.cause == cause and one.value)
+    shown = [_name(value) for value in list(values)[:EXAMPLES]]
+    return f", such as {', '.join(shown)}" if shown else ""
 
 
 def _fits(counts: Counts) -> bool:
@@ -216,7 +231,7 @@ def _coefficients(dimension: DimensionReport, bands: str) -> Text | None:
     for name, measure in (("positive", people.positive_agreement), ("negative", people.negative_agreement)):
         if measure.value is not None:
             parts.append(f"{name} agreement {display.percent(measure.value)}")
-    lines = [f"Annotators: {'; '.join(parts)}."] if parts else []
+    lines = [f"Annotators: {'; '.join(parts)}.".replace(" %", f"{_GLUE}%")] if parts else []
     if dimension.evaluators:
         parts = [
             f"{name} {display.coefficient(measure.value)}"
@@ -241,7 +256,9 @@ def _evaluator(evaluator: EvaluatorReport, scale: Scale, bands: str, reasons: _R
         parts.append(f"agreement by chance {display.percent(chance)}")
     if evaluator.pabak.value is not None:
         parts.append(f"PABAK {display.coefficient(evaluator.pabak.value)}")
-    blocks: list[RenderableType] = [Text.assemble((name, "bold"), f": {'; '.join(parts)}." if parts else "")]
+    blocks: list[RenderableType] = [
+        Text.assemble((name, "bold"), f": {'; '.join(parts)}.".replace(" %", f"{_GLUE}%") if parts else "")
+    ]
     if _fits(evaluator.counts):
         blocks.append(_counts(evaluator.counts))
     if len(evaluator.each) > 1:
@@ -263,7 +280,7 @@ def _calibration(dimension: DimensionReport) -> Iterable[RenderableType]:
     if found.judges_compared:
         shown = found.judges_compared[: calibration_words.LISTED]
         lines = [
-            Text.assemble((f"  {_name(pair.a)} minus {_name(pair.b)}: ", ""), calibration_words.compared(pair))
+            Padding(Text(f"{_name(pair.a)} minus {_name(pair.b)}: {calibration_words.compared(pair)}"), (0, 0, 0, 2))
             for pair in shown
         ]
         more = _more(len(found.judges_compared) - len(shown), "pair")
@@ -271,7 +288,7 @@ def _calibration(dimension: DimensionReport) -> Iterable[RenderableType]:
 
 
 def _said(title: Text, said: Iterable[calibration_words.Said]) -> RenderableType:
-    lines = [Text.assemble((f"{one.title}: ", "dim"), one.text) for one in said]
+    lines = [Text.assemble((f"{one.title}: ", "dim"), one.text.replace(" %", f"{_GLUE}%")) for one in said]
     return Group(title, *(Padding(line, (0, 0, 0, 2)) for line in lines))
 
 
