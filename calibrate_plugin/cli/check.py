@@ -12,7 +12,7 @@ import polars as pl
 from calibrate_plugin.cli import output as out
 from calibrate_plugin.cli.study import config_option, loaded, opened, stored
 from calibrate_plugin.connector import Checks, ConnectorError, Finding, Source
-from calibrate_plugin.report.display import clip, visible, visible_lines
+from calibrate_plugin.report.display import clip, plural, visible, visible_lines
 
 MARKS = {"ok": "ok", "warning": "!", "problem": "✗"}
 
@@ -25,7 +25,7 @@ def check(config: Path) -> None:
     Exit code 1 where anything is a problem.
     """
     settings = loaded(config)
-    findings: list[Finding] = [Finding("ok", str(config), f"{len(settings.study.dimensions)} dimensions")]
+    findings: list[Finding] = [Finding("ok", str(config), plural(len(settings.study.dimensions), "dimension"))]
     with out.failures():
         sources = opened(settings)
         with out.progress("looking at the sources"):
@@ -42,7 +42,7 @@ def check(config: Path) -> None:
             click.echo(visible_lines(f"     {finding.fix}"))
     problems = sum(f.level == "problem" for f in findings)
     warnings = sum(f.level == "warning" for f in findings)
-    click.echo(f"{problems} problems, {warnings} warnings")
+    click.echo(f"{plural(problems, 'problem')}, {plural(warnings, 'warning')}")
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -92,7 +92,7 @@ def _of_dimension(name: str, answers: Any, ratings: Any) -> Iterable[Finding]:
         fix = f'say what they mean, e.g. map = {{ "..." = "{answers.dimension.scale.names[0]}" }} or abstain, in [dimensions.{name}]'
         if answers.dimension.scale.kind == "rating" and answers.dimension.scale.levels is None:
             fix = f"look at min and max in [dimensions.{name}]"
-        yield Finding("warning", name, f"{outside.height} answers are outside the scale: {shown}", fix)
+        yield Finding("warning", name, f"{plural(outside.height, 'answer')} outside the scale: {shown}", fix)
     counted = answers.counted
     human = [i for i, r in enumerate(raters) if r.kind == "annotator"]
     people = counted.filter(pl.col("rater").is_in(human))

@@ -45,5 +45,7 @@ def unpush(config: Path) -> None:
         with out.progress("removing"):
             done = cycle.unpush(store, opened(settings))
         say_pushed(done)
+        if not done:
+            click.echo("nothing was ever pushed, so there is nothing to remove", err=True)
     if any(isinstance(p, str) or cycle.refused(p) for p in done.values()):
         raise click.exceptions.Exit(1)
