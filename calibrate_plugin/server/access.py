@@ -201,7 +201,10 @@ class Guard:
         if not path.startswith("/webhooks/") and (not length.isdigit() or int(length) > MOST_BODY):
             return 413, "the request is too large"
         if not self.access.guarded and not path.startswith(("/webhooks/", "/healthz", "/readyz")):
-            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+            try:
+                host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+            except ValueError:  # half a bracket
+                host = ""
             if host not in self.access.hosts:
                 return 421, "this service answers to localhost only; set tokens to let others in"
         level, cookie = self.access.of_request(headers)
@@ -224,7 +227,10 @@ class Guard:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return False
         origin = headers.get("origin")
-        return origin is None or urlsplit(origin).netloc == headers.get("host")
+        try:
+            return origin is None or urlsplit(origin).netloc == headers.get("host")
+        except ValueError:  # half a bracket
+            return False
 
 
 def shown(path: str) -> str:

@@ -30,7 +30,7 @@ def check(source: LiveProjects) -> list[Finding]:
     asked: dict[str, Controls] = {}
     for number in source.ids:
         try:
-            project = server.get(f"/api/projects/{number}/")
+            project = server.project(number)
             asked[str(number)] = labelling.from_project(project)
             found += _project(source, number, project)
         except ConnectorError as error:

@@ -256,7 +256,7 @@ class LiveProjects:
         versions: list[str] = []
         notes: list[str] = []
         for number in self.ids:
-            project = self.server.get(f"/api/projects/{number}/")
+            project = self.server.project(number)
             configurations[str(number)] = labelling.from_project(project)
             sample += next(Tasks(self.server, number).data()).tasks[: discovery.SAMPLE]
             if project.get("total_predictions_number"):
@@ -311,7 +311,7 @@ class _ProjectPull:
     def run(self, due: bool) -> Iterator[Page | Covered]:
         mark = self.cursor.projects.get(self.job)
         try:
-            told = self.server.get(f"/api/projects/{self.project}/")
+            told = self.server.project(self.project)
         except Refused as refusal:
             if refusal.status not in (403, 404):
                 raise

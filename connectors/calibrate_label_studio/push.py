@@ -135,7 +135,7 @@ class Projects:
         return Pushed(tuple(writes))
 
     def _project(self, project: int, results: Results, dry_run: bool) -> Iterator[Write]:
-        told = self.server.get(f"/api/projects/{project}/")
+        told = self.server.project(project)
         yield self._describe(project, told, line(results.report.dimensions), dry_run)
         wanted = self._wanted(project, results) if self.shows(project) else {}
         before = _written(project, results.written)
@@ -393,7 +393,7 @@ class Projects:
         return Pushed(tuple(writes))
 
     def _clean(self, project: int, written: Mapping[str, str]) -> Iterator[Write]:
-        told = self.server.get(f"/api/projects/{project}/")
+        told = self.server.project(project)
         line_there = self._describe(project, told, None, False)
         if line_there.outcome != "unchanged" or line_there.target in written:
             yield line_there

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 TRIES = 5
 LONGEST_WAIT = 60.0  # seconds; a server that asks for more is left alone
 TIMEOUT = httpx.Timeout(connect=10, read=300, write=60, pool=10)  # a snapshot answers when it is made
+MOST_WORDS = 200  # characters of what the server says
 RENEW = 0.8  # of an access token's life
 
 
@@ -248,7 +249,7 @@ class Server:
             self.skew = parsedate_to_datetime(response.headers["date"]) - datetime.now(UTC).replace(microsecond=0)
 
     def _refused(self, response: httpx.Response, path: str) -> Refused:
-        detail = _detail(response)
+        detail = self._detail(response)
         status = response.status_code
         if status == 401:
             what = f"does not accept the key ({detail}); give a valid one in LABEL_STUDIO_API_KEY"
@@ -270,10 +271,17 @@ class Server:
         response.read()
         path = response.request.url.path
         if status == 500:
-            raise Broken(f"{_address(response)} fails on the server (500: {_detail(response)})")
+            raise Broken(f"{_address(response)} fails on the server (500: {self._detail(response)})")
         if status > 500:
             raise Unavailable(f"{_address(response)} does not answer ({status})")
         raise self._refused(response, path.removeprefix(urlsplit(self.url).path))
+
+    def _detail(self, response: httpx.Response) -> str:
+        """The server's own words without our key, which a gateway may repeat."""
+        text = _words(response)
+        for hidden in filter(None, (self._key.secret, self._key.access)):
+            text = text.replace(hidden, "***")
+        return text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + "…"
 
     def _json(self, response: httpx.Response) -> Any:
         try:
@@ -316,6 +324,14 @@ class Server:
             self._pause(attempt)
         raise AssertionError("a try returns or raises")
 
+    def project(self, number: int) -> dict[str, Any]:
+        """What the server says of a project."""
+        path = f"/api/projects/{number}/"
+        told = self.get(path)
+        if not isinstance(told, dict):
+            raise Unavailable(f"{self.url}{path} gives no project")
+        return told
+
     def write(self, method: str, path: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
         """The JSON answer to a write, which is sent once: a second one could write twice."""
         response = self._send(method, path, tries=1, json=body, params=params)
@@ -351,7 +367,7 @@ def _plain(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _detail(response: httpx.Response, most: int = 200) -> str:
+def _words(response: httpx.Response) -> str:
     """The server's own words, if it has any."""
     try:
         response.read()
@@ -362,5 +378,4 @@ def _detail(response: httpx.Response, most: int = 200) -> str:
     words: object = told
     if isinstance(told, dict):
         words = told.get("validation_errors") or told.get("detail") or told
-    text = words if isinstance(words, str) else json.dumps(words, ensure_ascii=True)
-    return text if len(text) <= most else text[:most] + "…"
+    return words if isinstance(words, str) else json.dumps(words, ensure_ascii=True)

@@ -8,6 +8,7 @@ that are used here are few enough to be named.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -227,7 +228,7 @@ class Langfuse:
                 if 200 <= reply.status_code < 300:
                     try:
                         return self._read(reply)
-                    except ValueError as error:
+                    except (ValueError, RecursionError) as error:
                         if is_html(reply):
                             raise Unavailable(
                                 f"{where} answered with a web page where JSON was due: is the address right, and does no"
@@ -265,9 +266,13 @@ class Langfuse:
             body = self.get(path, {**params, "limit": 100, **({"cursor": cursor} if cursor else {})})
             yield from data_of(body, f"{self.url}/api/public{path}")
             meta = body.get("meta")
-            cursor = meta.get("cursor") if isinstance(meta, dict) else None
+            before, cursor = cursor, meta.get("cursor") if isinstance(meta, dict) else None
             if not cursor:
                 return
+            if cursor == before:
+                raise Unavailable(
+                    f"{self.url}/api/public{path} gives the same cursor again, so the list would never end"
+                )
 
     def _read(self, reply: httpx.Response) -> Any:
         return json.loads(reply.content) if reply.content else None
@@ -323,7 +328,7 @@ def retry_after(reply: httpx.Response, now: datetime) -> float:
         pass
     try:
         return max(0.1, float(reply.json()["details"]["retryAfterSeconds"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return 5.0
 
 
@@ -339,13 +344,22 @@ def _said(reply: httpx.Response) -> str:
         return " (a web page)"
     try:
         body = json.loads(reply.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     message = body.get("message") if isinstance(body, dict) else body
     details = body.get("error") if isinstance(body, dict) else None
     if isinstance(details, list):
         message = "; ".join(str(d.get("message", d)) if isinstance(d, dict) else str(d) for d in details[:3])
-    return f": {str(message)[:300]}" if message else ""
+    return f": {_without_key(str(message), reply.request)[:300]}" if message else ""
+
+
+def _without_key(text: str, request: httpx.Request) -> str:
+    """``text`` without the key that ``request`` carried: a gateway may repeat what it was sent."""
+    sent = request.headers.get("Authorization", "").partition(" ")[2]
+    secret = base64.b64decode(sent).decode("utf-8", "replace").partition(":")[2]
+    for hidden in filter(None, (sent, secret)):
+        text = text.replace(hidden, "***")
+    return text
 
 
 def _refusal(where: str, reply: httpx.Response) -> ConnectorError:

@@ -218,3 +218,9 @@ def test_what_a_platform_says_is_only_ever_text(served: Served) -> None:
         assert 'href="javascript' not in text
     table = client.get("/api/v1/disagreements.csv?dimension=Safety").text
     assert "'=1+1" in table
+
+
+def test_a_host_or_origin_that_is_no_address_is_turned_away(ready: Served) -> None:
+    assert ready.client().get("/", headers={"host": "[::1"}).status_code == 421
+    sent = ready.client().post("/api/v1/retry", json={"what": ""}, headers={"origin": "http://[::1"})
+    assert sent.status_code == 403

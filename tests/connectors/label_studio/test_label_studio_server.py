@@ -345,3 +345,30 @@ def test_settings_that_reach_no_server_say_so(
         Server.of(settings(**options))
     assert message in str(caught.value)
     assert "secretword" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [LEGACY, REFRESH])
+@pytest.mark.parametrize("status", [400, 401, 403, 500])
+def test_a_key_that_the_server_repeats_is_in_no_message(key: str, status: int) -> None:
+    def repeats(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/api/token/refresh/":
+            return ok({"access": "bought.access.token"})
+        return httpx.Response(status, json={"detail": f"{request.headers['Authorization']} is wrong"})
+
+    with pytest.raises((Refused, Broken)) as told:
+        Wire(*[repeats] * 9).server(key).get("/api/x")
+    assert "is wrong" in str(told.value)
+    assert LEGACY not in str(told.value)
+    assert "bought.access.token" not in str(told.value)
+
+
+def test_a_refresh_key_that_the_server_repeats_is_in_no_message() -> None:
+    wire = Wire(lambda request: httpx.Response(401, json={"detail": request.content.decode() + " is wrong"}))
+    with pytest.raises(Refused, match="is wrong") as told:
+        wire.server(REFRESH).get("/api/x")
+    assert REFRESH not in str(told.value)
+
+
+def test_a_project_that_is_none_is_said_so() -> None:
+    with pytest.raises(Unavailable, match="/api/projects/7/ gives no project"):
+        Wire(ok([1, None])).server().project(7)

@@ -194,3 +194,28 @@ def test_the_key_goes_into_the_header_and_nowhere_else(caplog: pytest.LogCapture
     assert server.requests[0].headers["Authorization"].startswith("Basic ")
     assert b"secret" not in server.requests[0].content
     assert not any("secret" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
+def test_a_key_that_the_server_repeats_is_in_no_message(status: int) -> None:
+    def repeats(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, json={"message": f"{request.headers['Authorization']} sk-secret is wrong"})
+
+    with pytest.raises(ConnectorError) as told:
+        Server(repeats).client().get("/projects")
+    assert "is wrong" in str(told.value)
+    assert "sk-secret" not in str(told.value)
+    assert "cGs6c2stc2VjcmV0" not in str(told.value)  # pk:sk-secret as it was sent
+
+
+@pytest.mark.parametrize("status", [200, 400, 429, 500])
+def test_json_nested_without_end_is_a_broken_reply(status: int) -> None:
+    with pytest.raises(ConnectorError):
+        Server(httpx.Response(status, content="[" * 100_000)).client().get("/projects")
+
+
+def test_a_cursor_that_leads_nowhere_ends_the_list() -> None:
+    server = Server(httpx.Response(200, json={"data": [{"id": 1}], "meta": {"cursor": "again"}}))
+    with pytest.raises(Unavailable, match="same cursor"):
+        for read, _ in enumerate(server.client().cursor_pages("/v2/observations", {})):
+            assert read < 10
