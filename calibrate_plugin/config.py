@@ -157,6 +157,8 @@ def load(path: Path) -> Config:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: nested too deeply to be settings") from None
     return read(document, path)
 
 

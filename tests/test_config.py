@@ -278,3 +278,10 @@ def test_each_wrong_key_is_told_once_and_all_of_them_together(tmp_path: Path) ->
     with pytest.raises(SettingsError) as told:
         config(tmp_path, BASE.replace('name = "s"', 'name = 3\nseed = "x"') + "[kinds]\na = 1\n")
     assert len(str(told.value).splitlines()) == 3
+
+
+def test_a_file_nested_without_end_is_a_settings_error(tmp_path: Path) -> None:
+    path = tmp_path / "calibrate.toml"
+    path.write_text("a = " + "[" * 5000)
+    with pytest.raises(SettingsError, match="nested too deeply"):
+        load(path)
