@@ -44,7 +44,7 @@ class Worker(threading.Thread):
         self._ripe_in = 0.0
         self._settings = _written_at(service)
         self._settled = False  # whether the store was looked at since the start
-        self._started = service.store.now()
+        self._opened = service.store.now()
 
     def stop(self, wait: float = 30.0) -> None:
         self._stopping.set()
@@ -115,7 +115,7 @@ class Worker(threading.Thread):
             trouble = service.health.troubles.get(name)
             asked = bool({name, ""} & service.asked)
             # Whatever happened while nobody served had no one to tell: the first look is taken at once.
-            polled = service.sync_due_after(last.get(name), pace.poll) or last[name] < self._started
+            polled = service.sync_due_after(last.get(name), pace.poll) or last[name] < self._opened
             if trouble is not None and not asked:
                 # what failed waits for its time; what is parked for the schedule
                 waits = trouble.next_try is not None and trouble.next_try > now
