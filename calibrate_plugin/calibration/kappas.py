@@ -347,7 +347,7 @@ def _ends(
             difference = (values[a] or 0.0) - (values[b] or 0.0)
             found[a, b] = ends_of_pulls(difference, mean[a] - mean[b], table.items, resampling, table.stratum)
         return found
-    kappas = _replicates(table, sums, casts, resampling)
+    kappas = _replicates(table, sums, casts, sum(len(at) > 0 for at in inside.values()), resampling)
     averages = {name: _mean_of(kappas[:, at]) for name, at in inside.items() if len(at)}
     for k, m in enumerate(measured):
         if m.value is not None:
@@ -360,9 +360,15 @@ def _ends(
     return found
 
 
-def _replicates(table: Named, sums: _PairSums, casts: Sequence[tuple[int, ...]], resampling: Resampling) -> Array:
-    """(B, K) the kappa of each pair in each resample, NaN where it is undefined there."""
-    pseudo = 3.0 if resampling.method == "item-bootstrap+3" and casts else 0.0
+def _replicates(
+    table: Named, sums: _PairSums, casts: Sequence[tuple[int, ...]], means: int, resampling: Resampling
+) -> Array:
+    """(B, K) the kappa of each pair in each resample, NaN where it is undefined there.
+
+    Three pseudo-items for each of the ``means`` that are compared: a judge that never erred on 50 items beside people who
+    did would else look better than they are for sure.
+    """
+    pseudo = 3.0 * means if resampling.method == "item-bootstrap+3" and casts else 0.0
     rng = resampling.generator()
     flat = sums.features.reshape(len(table.items), -1)
     width = flat.shape[1]
