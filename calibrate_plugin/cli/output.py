@@ -99,7 +99,12 @@ def _source(settings: SourceSettings) -> Source:
 
 
 def make(study: Study, pulled: Pulled, by: Sequence[str], run: str | None) -> tuple[Report, Ratings]:
-    """The report, with unknown facts as errors of the call."""
+    """The report, with unknown facts and runs as errors of the call."""
+    if run is not None:
+        judged = [labels.filter(pl.col("kind") == "evaluator")["run"] for labels in pulled.labels.values()]
+        there = sorted({name for runs in judged for name in runs.drop_nulls().unique()})
+        if run not in there:
+            raise click.UsageError(f"--run: there is no run {run!r}; there are: {', '.join(there[:20]) or 'none'}")
     try:
         from calibrate_plugin.report.calibrated import calibrated
 

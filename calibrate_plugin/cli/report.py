@@ -98,7 +98,7 @@ def report(
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         _nothing_asked(study, pulled, file)
-        _unknown(pulled, gold, study, of_run)
+        _unknown(pulled, gold, study)
         with out.progress("computing"):
             made, ratings = out.make(study, pulled, by, of_run)
         out.write(made, ratings, form, output)
@@ -146,24 +146,20 @@ def _nothing_asked(study: Study, pulled: Pulled, file: Path) -> None:
         )
 
 
-def _unknown(pulled: Pulled, gold: Sequence[str], study: Study, run: str | None) -> None:
-    """A misspelt rater or run would otherwise be a setting without effect."""
+def _unknown(pulled: Pulled, gold: Sequence[str], study: Study) -> None:
+    """A misspelt rater would otherwise be a setting without effect."""
     judges = [judge for _, judge in study.live]
-    for option, named, column, kinds in (
-        ("--gold", gold, "rater", None),
-        ("--live", judges, "rater", ["evaluator"]),
-        ("--run", [run] if run is not None else [], "run", ["evaluator"]),
-    ):
+    for option, named, kinds in (("--gold", gold, None), ("--live", judges, ["evaluator"])):
         if not named:
             continue
         there: set[str] = set()
         for labels in pulled.labels.values():
             rows = labels if kinds is None else labels.filter(pl.col("kind").is_in(kinds))
-            there.update(rows[column].drop_nulls().unique().to_list())
+            there.update(rows["rater"].drop_nulls().unique().to_list())
         for name in named:
             if name not in there:
                 shown = ", ".join(sorted(there)[:20]) or "none"
-                what = "run" if column == "run" else "rater" if kinds is None else "judge"
+                what = "rater" if kinds is None else "judge"
                 raise click.UsageError(f"{option}: there is no {what} {name!r}; there are: {shown}")
 
 

@@ -253,6 +253,12 @@ def test_a_run_report_keeps_to_its_run(tmp_path: Path) -> None:
     assert found["human_score"]["n_items"] == 2
 
 
+def test_a_run_that_no_score_is_of_is_an_error_of_the_call(tmp_path: Path) -> None:
+    result = call("run", "--config", example("support_agent", tmp_path), "--run", "nope")
+    assert result.exit_code == 2
+    assert "--run: there is no run 'nope'; there are: none" in result.output
+
+
 def test_gold_is_never_an_annotator(tmp_path: Path) -> None:
     path = tmp_path / "gold.csv"
     path.write_text(
