@@ -69,7 +69,7 @@ def test_the_seeds_page_has_its_difference_and_no_verdict_on_four_items() -> Non
 
 
 def test_the_reports_numbers_are_those_of_the_core() -> None:
-    answers = panelled(120)
+    answers = panelled(200)
     found = judge_of(made(study(), rows_of(answers))).beside_humans
     levels = {who: [0 if a == "T" else 1 for a in given] for who, given in answers.items()}
     judge = {"judge": levels.pop("judge")}
