@@ -78,14 +78,15 @@ def test_the_echo_of_our_own_push_does_nothing(ready: Served) -> None:
 
 
 def test_a_steady_stream_does_not_starve(ready: Served) -> None:
-    ready.service.pace = replace(ready.service.pace, debounce=5.0, cap=0.3)
-    before = ready.people.pulls
-    end = time.monotonic() + 1.2
-    while time.monotonic() < end:
+    ready.service.pace = replace(ready.service.pace, debounce=3600.0, cap=0.3)
+    before, begun, steps = ready.people.pulls, time.monotonic(), 0
+    while ready.people.pulls - before < 3 and time.monotonic() - begun < 120:
         wake(ready)
         ready.worker.step()
         time.sleep(0.02)
-    assert 2 <= ready.people.pulls - before <= 6
+        steps += 1
+    assert ready.people.pulls - before == 3, "a stream that never pauses was never pulled"
+    assert steps > 3, "every hint was pulled for itself"
 
 
 def test_a_hint_waits_for_more(ready: Served) -> None:
