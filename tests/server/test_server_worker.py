@@ -79,14 +79,12 @@ def test_the_echo_of_our_own_push_does_nothing(ready: Served) -> None:
 
 def test_a_steady_stream_does_not_starve(ready: Served) -> None:
     ready.service.pace = replace(ready.service.pace, debounce=3600.0, cap=0.3)
-    before, begun, steps = ready.people.pulls, time.monotonic(), 0
+    before, begun = ready.people.pulls, time.monotonic()
     while ready.people.pulls - before < 3 and time.monotonic() - begun < 120:
         wake(ready)
         ready.worker.step()
         time.sleep(0.02)
-        steps += 1
     assert ready.people.pulls - before == 3, "a stream that never pauses was never pulled"
-    assert steps > 3, "every hint was pulled for itself"
 
 
 def test_a_hint_waits_for_more(ready: Served) -> None:
