@@ -12,7 +12,7 @@ from typing import Any
 import click
 import polars as pl
 
-from calibrate_plugin.connector import ConnectorError, Page, Source, SourceSettings, open_source
+from calibrate_plugin.connector import ConnectorError, Page, SourceSettings, open_source
 from calibrate_plugin.model import ASIDE, ITEMS, Report, Study, frame
 from calibrate_plugin.ratings.rules import Ratings
 from calibrate_plugin.report.build import Pulled, build
@@ -81,7 +81,7 @@ def pull_all(sources: Mapping[str, SourceSettings]) -> Pulled:
     aside: list[pl.DataFrame] = []
     names: dict[str, dict[str, str]] = {}
     for name, settings in sources.items():
-        pages = [p for p in _source(settings).pull(None) if isinstance(p, Page)]
+        pages = [p for p in open_source(settings).pull(None) if isinstance(p, Page)]
         labels[name] = pl.concat([p.labels for p in pages]) if len(pages) != 1 else pages[0].labels
         items += [p.items for p in pages if p.items.height]
         aside += [p.aside for p in pages if p.aside.height]
@@ -92,10 +92,6 @@ def pull_all(sources: Mapping[str, SourceSettings]) -> Pulled:
         pl.concat(aside) if aside else frame(ASIDE),
         names,
     )
-
-
-def _source(settings: SourceSettings) -> Source:
-    return open_source(settings)
 
 
 def make(study: Study, pulled: Pulled, by: Sequence[str], run: str | None) -> tuple[Report, Ratings]:
