@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from calibrate_plugin import scales
 from calibrate_plugin.connector import SettingsError, SourceSettings
-from calibrate_plugin.model import Dimension, Kind, Sampling, Study
+from calibrate_plugin.model import OWN, Dimension, Kind, Sampling, Study
 
 T = TypeVar("T")
 
@@ -184,6 +184,10 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
     sources = {n: _source(n, t, parsed, path) for n, t in parsed.sources.items()}
     if not sources:
         raise SettingsError(f"{path}: sources is empty; declare one, e.g. [sources.people]")
+    if OWN in sources:
+        raise SettingsError(
+            f"{path}: sources.{OWN} is where the study itself speaks (samples, splits, rulings); name the source otherwise"
+        )
     for name in parsed.push:
         if name not in sources:
             raise SettingsError(f"{path}: push.{name} names no source; there are: {', '.join(sources)}")

@@ -45,6 +45,8 @@ LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
     "link": pl.String,  # a URL where a person can look at it
 }
 KINDS: tuple[Kind, ...] = ("annotator", "evaluator", "gold")
+#: The source under which the study itself speaks (samples, splits, rulings); no ``[sources.NAME]`` may be called so.
+OWN = "study"
 STATES = ("answered", "cleared", "skipped", "failed")
 RETIRED = ("annotator_deleted", "job_deleted", "item_deleted", "run_deleted", "run_failed", "label_deleted", "expired")
 

@@ -272,6 +272,8 @@ def test_a_study_needs_a_dimension_and_a_source() -> None:
         read({"study": {"name": "s"}, "dimensions": {}, "sources": {}}, path)
     with pytest.raises(SettingsError, match=r"sources is empty; declare one, e.g. \[sources.people\]"):
         read({"study": {"name": "s"}, "dimensions": safety, "sources": {}}, path)
+    with pytest.raises(SettingsError, match=r"sources\.study is where the study itself speaks"):
+        read({"study": {"name": "s"}, "dimensions": safety, "sources": {"study": {"connector": "files"}}}, path)
 
 
 def test_each_wrong_key_is_told_once_and_all_of_them_together(tmp_path: Path) -> None:
