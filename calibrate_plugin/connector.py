@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from importlib.metadata import entry_points
@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
-from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Report, frame
+from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Dimension, Report, frame
 
 GROUP = "calibrate_plugin.connectors"
 
@@ -310,6 +310,112 @@ class Webhooks(Protocol):
         ...
 
     def remove_webhooks(self, url: str) -> list[Finding]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a person must see of an item to judge it, as the platform's own JSON values; nothing that a judge said of it.
+
+    ``input`` and ``output`` are what went in and came out, ``context`` what the answer was made from (documents, results of
+    tools); None where there is none. ``problem`` says why the item cannot be shown; empty where it can. ``link`` leads to a
+    page on which judges' scores may stand, so it is never for the person who labels.
+    """
+
+    item: str
+    input: Any = None
+    output: Any = None
+    context: Any = None
+    link: str | None = None
+    problem: str = ""
+
+
+@runtime_checkable
+class Contents(Protocol):
+    """A source that can show what an item is."""
+
+    def contents(self, items: Sequence[str]) -> Iterator[Content]:
+        """One for each of ``items``, in their order, a few at a time. An item that is not there has a ``problem``."""
+        ...
+
+    def groups(self, items: Collection[str], by: str) -> Mapping[str, str]:
+        """What each item belongs to: ``by`` is ``session`` or ``user``. Items that belong to nothing are left out.
+        Raises SettingsError for a kind of group that the platform does not know."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of a labelling form: its control, and the dimensions that the answer goes to (one, or one for each
+    choice where several may be ticked)."""
+
+    field: str
+    title: str
+    dimensions: tuple[Dimension, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A labelling job as it should be. ``mark`` tells it from all others and is kept with it, so that it is found again
+    whatever it is called by then. ``guideline`` is Markdown; each item is answered by ``people`` people."""
+
+    mark: str
+    title: str
+    questions: tuple[Question, ...]
+    people: int
+    guideline: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """An item for people to label. ``key`` is how the task names it; ``facts`` are short texts that the people may read."""
+
+    key: str
+    content: Content
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A task that is in a job: its id, how it names its item, and how many answers it has."""
+
+    task: str
+    key: str
+    answers: int
+
+
+@runtime_checkable
+class Labelling(Protocol):
+    """A source in which people can be asked to label. Every method leaves behind what it says or raises and leaves nothing."""
+
+    def find_job(self, form: Form) -> str | None:
+        """The job that ``make_job`` made of a form with this mark, if it is there."""
+        ...
+
+    def make_job(self, form: Form) -> str:
+        """A new job that asks the form's questions, shows its guideline and no answer of anybody. Returns its id."""
+        ...
+
+    def check_job(self, job: str, form: Form, *, answered: bool = False) -> list[Finding]:
+        """Whether blind tasks can go into a job that somebody else made: it asks all questions of the form, shows no
+        predictions, gives each task to enough people, and (except where ``answered``) holds no answers yet."""
+        ...
+
+    def placed(self, job: str) -> Iterator[Placed]:
+        """The tasks of a job that name an item."""
+        ...
+
+    def add_tasks(self, job: str, tasks: Iterable[NewTask]) -> Iterator[Placed]:
+        """Make tasks, in the order given, a batch at a time: what is yielded is there. When one cannot be made this raises
+        and nothing of its batch is left."""
+        ...
+
+    def remove_job(self, job: str) -> None:
+        """Delete a job that ``make_job`` made, where it has no answers. Raises Held where it has."""
+        ...
+
+    def job_link(self, job: str) -> str:
+        """Where people label."""
+        ...
 
 
 def same(given: str, expected: str | None) -> bool:
