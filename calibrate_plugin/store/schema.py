@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: The newest migration; a store that says anything else is migrated or refused.
-HEAD = "0002"
+HEAD = "0003"
 VERSION_TABLE = "calibrate_version"
 
 Id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -304,4 +304,30 @@ pseudonym_key = sa.Table(
     metadata,
     sa.Column("id", Id, primary_key=True, autoincrement=False),
     sa.Column("key", sa.LargeBinary, nullable=False),
+)
+
+#: Every text of the guideline that was seen: people's labels say under which version they were given.
+guidelines = sa.Table(
+    "guidelines",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("number", Id, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
+#: Every look at numbers of the test split. ``digest`` names the numbers: the same ones seen again are no further use.
+test_uses = sa.Table(
+    "test_uses",
+    metadata,
+    sa.Column("id", Id, primary_key=True),
+    sa.Column("number", Id, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("dimension", sa.Text, nullable=False),
+    sa.Column("evaluator", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("purpose", sa.Text, nullable=False),  # report, threshold, gate
+    sa.Column("digest", sa.Text, nullable=False),
 )
