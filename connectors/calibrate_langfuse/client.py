@@ -263,7 +263,7 @@ class Langfuse:
         """The rows of a list with a cursor. A short page is not the last one; a page without a cursor is."""
         cursor: str | None = None
         while True:
-            body = self.get(path, {**params, "limit": 100, **({"cursor": cursor} if cursor else {})})
+            body = self.get(path, {"limit": 100, **params, **({"cursor": cursor} if cursor else {})})
             yield from data_of(body, f"{self.url}/api/public{path}")
             meta = body.get("meta")
             before, cursor = cursor, meta.get("cursor") if isinstance(meta, dict) else None

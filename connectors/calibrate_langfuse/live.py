@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -19,12 +19,14 @@ import polars as pl
 from calibrate_langfuse import webhooks
 from calibrate_langfuse.checks import check
 from calibrate_langfuse.client import Clock, Langfuse, NotOffered, log
+from calibrate_langfuse.contents import Shown, context_of
 from calibrate_langfuse.discovery import discover
 from calibrate_langfuse.listing import LIMIT, Reads, askable, iso, ms_of
 from calibrate_langfuse.push import Push, PushOptions
 from calibrate_langfuse.records import Reader, Row, Rules, labels_of
 from calibrate_langfuse.server import Abilities, Project, Runs, abilities, project, runs
 from calibrate_plugin.connector import (
+    Content,
     Covered,
     Discovery,
     Finding,
@@ -137,6 +139,7 @@ class LiveScores:
         self.options = LiveOptions.of(settings)
         self.server = server or Langfuse.of(settings, **({"clock": clock} if clock else {}))
         self.rules = rules if rules.url else replace(rules, url=self.server.url)
+        self.context = context_of(settings)
         self._abilities: Abilities | None = None
         self._project: Project | None = None
 
@@ -188,6 +191,19 @@ class LiveScores:
         found = discover(((None, row) for row in rows[:DISCOVERED]), self.rules, configs)
         said = f"from the newest {len(rows[:DISCOVERED]):,} scores and {len(configs)} score configs"
         return replace(found, notes=(said, *found.notes))
+
+    def contents(self, items: Sequence[str]) -> Iterator[Content]:
+        """What went into each trace or observation, and what came out."""
+        return self._shown().contents(items)
+
+    def groups(self, items: Collection[str], by: str) -> Mapping[str, str]:
+        """The session or user of each item."""
+        return self._shown().groups(items, by)
+
+    def _shown(self) -> Shown:
+        if self._project is None:
+            self._project = project(self.server)
+        return Shown(self.server, self.rules.level, self.context, self._project.id, self.options.workers)
 
     def _now(self) -> int:
         """The earlier of our time and the server's, in milliseconds: what a later pull begins from."""

@@ -484,7 +484,13 @@ def _chosen(call: Call, table: str) -> list[dict[str, Any]]:
     if issues:
         raise checks.invalid(issues)
     found = []
+    # A structured filter takes the place of the parameters (openapi.yml, GET v2/observations); here only by id.
+    asked_for = {
+        one["column"]: one["value"] for one in json.loads(last(query, "filter") or "[]") if one["operator"] == "="
+    }
     for one in call.here.state.observations.values():
+        if any(one[column] != value for column, value in asked_for.items()):
+            continue
         keys = ("traceId", "name", "type", "level", "parentObservationId", "userId", "sessionId", "version")
         if not one[table] or any(last(query, key) not in (None, one[key]) for key in keys):
             continue
