@@ -356,13 +356,15 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class Form:
     """A labelling job as it should be. ``mark`` tells it from all others and is kept with it, so that it is found again
-    whatever it is called by then. ``guideline`` is Markdown; each item is answered by ``people`` people."""
+    whatever it is called by then. ``guideline`` is Markdown; each item is answered by ``people`` people. ``shows`` says, for a
+    job that somebody else made, which part of an item (input, output, context) each of its own keys shows."""
 
     mark: str
     title: str
     questions: tuple[Question, ...]
     people: int
     guideline: str = ""
+    shows: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +387,7 @@ class Placed:
 
 @runtime_checkable
 class Labelling(Protocol):
-    """A source in which people can be asked to label. Every method leaves behind what it says or raises and leaves nothing."""
+    """A source in which people can be asked to label. What raises on the way leaves nothing half-made behind."""
 
     def find_job(self, form: Form) -> str | None:
         """The job that ``make_job`` made of a form with this mark, if it is there."""
@@ -404,13 +406,13 @@ class Labelling(Protocol):
         """The tasks of a job that name an item."""
         ...
 
-    def add_tasks(self, job: str, tasks: Iterable[NewTask]) -> Iterator[Placed]:
-        """Make tasks, in the order given, a batch at a time: what is yielded is there. When one cannot be made this raises
-        and nothing of its batch is left."""
+    def add_tasks(self, job: str, form: Form, tasks: Iterable[NewTask]) -> Iterator[Placed]:
+        """Make tasks, in the order given, a batch at a time: what is yielded is there. What a broken connection leaves in
+        doubt is found by ``placed``."""
         ...
 
-    def remove_job(self, job: str) -> None:
-        """Delete a job that ``make_job`` made, where it has no answers. Raises Held where it has."""
+    def remove_job(self, job: str, form: Form) -> None:
+        """Delete a job that ``make_job`` made of this form, where it has no answers. Raises Held where it has."""
         ...
 
     def job_link(self, job: str) -> str:

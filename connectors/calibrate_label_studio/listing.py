@@ -106,6 +106,10 @@ class Tasks:
         """All tasks with their data alone."""
         return self._pages((), PAGE, include="id,data")
 
+    def counted(self) -> Iterator[TaskPage]:
+        """All tasks with their data and how many answers each has."""
+        return self._pages((), PAGE, include="id,data,total_annotations,cancelled_annotations")
+
     def _pages(self, filters: Sequence[Any], size: int, **more: Any) -> Iterator[TaskPage]:
         last: int | None = None
         while True:

@@ -23,6 +23,7 @@ from calibrate_label_studio import checks, discovery, labelling, push, webhooks
 from calibrate_label_studio.annotations import PREDICTION, Reading, Rows, called, time_of
 from calibrate_label_studio.export import tasks as read_tasks
 from calibrate_label_studio.file import ROWS
+from calibrate_label_studio.jobs import Jobs
 from calibrate_label_studio.labelling import Controls
 from calibrate_label_studio.listing import TaskPage, Tasks, wire_time
 from calibrate_label_studio.options import reading
@@ -32,10 +33,13 @@ from calibrate_plugin.connector import (
     Covered,
     Discovery,
     Finding,
+    Form,
     Held,
     Incoming,
     Look,
+    NewTask,
     Page,
+    Placed,
     Pushed,
     Results,
     Scope,
@@ -121,8 +125,11 @@ def project_ids(settings: SourceSettings) -> tuple[int, ...]:
     """The projects that a study names. Raises SettingsError."""
     given: Any = settings.options.get("projects")
     ids = given if isinstance(given, list | tuple) else [given]
-    if given is None or not ids:
-        raise SettingsError(f"sources.{settings.name}: give the projects, like projects = [12, 13], or a file")
+    if given is None:
+        raise SettingsError(
+            f"sources.{settings.name}: give the projects, like projects = [12, 13], or a file; projects = [] where"
+            " `calibrate-plugin sample` is to make the first"
+        )
     found = []
     for number in ids:
         text = str(number)
@@ -272,6 +279,33 @@ class LiveProjects:
     def push(self, results: Results, *, dry_run: bool = False) -> Pushed:
         """Write what differs: the line in each description, columns and tab where they may be shown."""
         return push.Projects(self.server, self.settings, self.ids).push(results, dry_run)
+
+    # -- labelling jobs
+
+    @property
+    def _jobs(self) -> Jobs:
+        return Jobs(self.server, self.settings, self.reading.item)
+
+    def find_job(self, form: Form) -> str | None:
+        return self._jobs.find(form)
+
+    def make_job(self, form: Form) -> str:
+        return self._jobs.make(form)
+
+    def check_job(self, job: str, form: Form, *, answered: bool = False) -> list[Finding]:
+        return self._jobs.check(job, form, answered=answered)
+
+    def placed(self, job: str) -> Iterator[Placed]:
+        return self._jobs.placed(job)
+
+    def add_tasks(self, job: str, form: Form, tasks: Iterable[NewTask]) -> Iterator[Placed]:
+        return self._jobs.add(job, form, tasks)
+
+    def remove_job(self, job: str, form: Form) -> None:
+        self._jobs.remove(job, form)
+
+    def job_link(self, job: str) -> str:
+        return f"{self.server.url}/projects/{job}/data"
 
     wants_body = False
 
