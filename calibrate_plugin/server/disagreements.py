@@ -75,7 +75,7 @@ class Disagreements:
             if key in self._sorted:
                 self._sorted.move_to_end(key)
                 return self._sorted[key]
-        pairs = state.differing[wanted.dimension]
+        pairs = state.differing[wanted.dimension].frame
         judged = pl.col("evaluator").is_not_null()
         tests = [pl.lit(True)]
         if wanted.evaluator:

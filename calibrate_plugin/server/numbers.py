@@ -23,6 +23,7 @@ from calibrate_plugin.ratings.tables import Tables
 from calibrate_plugin.report import json, recount
 from calibrate_plugin.report.build import Pulled, build, item_agreement
 from calibrate_plugin.report.recount import Counts
+from calibrate_plugin.server.overlay import Overlay
 from calibrate_plugin.store import Store
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,8 @@ class State:
     number: int
     report: Report
     body: bytes
-    differing: Mapping[str, pl.DataFrame]
-    agreement: pl.DataFrame
+    differing: Mapping[str, Overlay]
+    agreement: Overlay
     runs: tuple[str, ...]
     full: bool  # computed anew, not adjusted
     study: Study
@@ -127,7 +128,9 @@ class Numbers:
         self._sources = tuple(parts)
         self._known = {None: _Known(recount.count(self.study, ratings))}
         self._whole(None, ratings, labels)
-        self._publish(number, at, recount.differing(ratings), item_agreement(ratings), full=True)
+        differing = {name: Overlay(pairs) for name, pairs in recount.differing(ratings).items()}
+        agreement = Overlay(item_agreement(ratings), ("dimension", "item"))
+        self._publish(number, at, differing, agreement, full=True)
 
     def _whole(self, run: str | None, ratings: Ratings, labels: pl.DataFrame) -> None:
         """The reports of dimensions that are not counted in tables."""
@@ -174,15 +177,9 @@ class Numbers:
         assert replaced is not None
         if bool(counts.sequenced) != bool(known[None].counts.sequenced):
             raise _Anew("no label has a number of order any more")
-        touched_items = pl.Series("item", items, dtype=pl.String).implode()
         fresh = recount.differing(replaced[1])
-        differing = {
-            name: pl.concat([old.filter(~pl.col("item").is_in(touched_items)), fresh[name]])
-            for name, old in state.differing.items()
-        }
-        agreement = pl.concat(
-            [state.agreement.filter(~pl.col("item").is_in(touched_items)), item_agreement(replaced[1])]
-        ).sort("dimension", "item")
+        differing = {name: old.replaced(items, fresh[name]) for name, old in state.differing.items()}
+        agreement = state.agreement.replaced(items, item_agreement(replaced[1]))
         self._known, self._called, self._names = known, called, names
         self._publish(number, at, differing, agreement, full=False)
 
@@ -211,7 +208,7 @@ class Numbers:
     # --- the report
 
     def _publish(
-        self, number: int, at: datetime, differing: Mapping[str, pl.DataFrame], agreement: pl.DataFrame, *, full: bool
+        self, number: int, at: datetime, differing: Mapping[str, Overlay], agreement: Overlay, *, full: bool
     ) -> None:
         report = self._report(None, number, at)
         self._serial += 1

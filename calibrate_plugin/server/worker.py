@@ -231,7 +231,9 @@ class Worker(threading.Thread):
         assert state is not None
         runs = {run: service.numbers.run(run) for run in state.runs}
         service.asked -= {"", *(f"push: {n}" for n in cycle.wants_push(service.config))}
-        done = cycle.write_back(service.store, service.config, service.sources, state.report, state.agreement, runs)
+        done = cycle.write_back(
+            service.store, service.config, service.sources, state.report, state.agreement.frame, runs
+        )
         failed = False
         for name, pushed in done.items():
             if isinstance(pushed, str) or cycle.refused(pushed):

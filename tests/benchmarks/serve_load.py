@@ -84,8 +84,10 @@ def filled(store: Store, n: int) -> pl.DataFrame:
 
 
 def changed(labels: pl.DataFrame, task: int, turn: int) -> Pieces:
+    """One person gives the other answer to a task, so that every number moves."""
+    other = pl.when(pl.col("value") == '"Pass"').then(pl.lit('"Fail"')).otherwise(pl.lit('"Pass"'))
     rows = labels.filter(pl.col("task") == str(task)).with_columns(
-        value=pl.when(pl.col("rater") == "ann").then(pl.lit('"Pass"' if turn % 2 else '"Fail"')).otherwise("value")
+        value=pl.when(pl.col("rater") == "ann").then(other).otherwise("value")
     )
     return Pieces(Page(rows), Covered(Scope(tasks=(str(task),)), str(turn)))
 
@@ -107,9 +109,9 @@ def events(sizes: list[int], turns: int) -> None:
                 sync(store, {"people": changed(labels, turn * 7, turn)})
                 pulls.append(time.monotonic() - started)
                 started = time.monotonic()
-                numbers.follow(store.now())
+                assert numbers.follow(store.now()), "nothing changed"
                 counts.append(time.monotonic() - started)
-                assert numbers.state is not None
+                assert numbers.state is not None and not numbers.state.full
             print(
                 f"{n:>9,} labels: all at once {first:.2f} s; an event: pull {statistics.median(pulls) * 1000:.0f} ms,"
                 f" numbers {statistics.median(counts) * 1000:.0f} ms (median of {turns})"

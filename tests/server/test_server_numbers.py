@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from calibrate_plugin.model import Study
 from calibrate_plugin.report import json
 from calibrate_plugin.report.build import build, item_agreement
 from calibrate_plugin.server.numbers import Numbers
+from calibrate_plugin.server.overlay import Overlay
 from calibrate_plugin.store import Store
 from calibrate_plugin.sync import sync
 
@@ -39,8 +41,8 @@ def same_as_anew(store: Store, numbers: Numbers) -> None:
     state = numbers.state
     report, ratings = build(numbers.study, cycle.pulled(store), state.report.generated_at)
     assert state.body.decode() == json.render(report)
-    assert state.agreement.equals(item_agreement(ratings))
-    for dimension, pairs in state.differing.items():
+    assert state.agreement.frame.equals(item_agreement(ratings))
+    for dimension, pairs in ((d, p.frame) for d, p in state.differing.items()):
         found = next(d.disagreements for d in report.dimensions if d.name == dimension)
         people = pairs.filter(pairs["evaluator"].is_null())
         assert people["item"].n_unique() == found.human_items
@@ -159,3 +161,63 @@ def test_changed_settings_compute_anew(store: Store) -> None:
     numbers.follow(T0)
     assert numbers.follow(later(1), replace(STUDY, kinds={"ben": "gold"}))
     same_as_anew(store, numbers)
+
+
+def test_an_event_copies_no_table_that_grows_with_the_store(store: Store) -> None:
+    source = Told(many(40))
+    sync(store, {"people": source})
+    numbers = Numbers(store, STUDY)
+    numbers.follow(T0)
+    assert numbers.state is not None
+    first = numbers.state
+    for turn in range(5):
+        source.tell(label(f"ann{turn}", f"i{turn}", "ann", f'"{"Fail" if turn % 2 else "Pass"}"'))
+        sync(store, {"people": source})
+        numbers.follow(later(turn))
+    state = numbers.state
+    assert not state.full and state.serial > first.serial
+    assert state.agreement._base is first.agreement._base
+    assert all(pairs._base is first.differing[name]._base for name, pairs in state.differing.items())
+    same_as_anew(store, numbers)
+
+
+def test_an_event_reads_through_indexes_only(store: Store) -> None:
+    import sqlalchemy as sa
+
+    source = Told(many(40))
+    sync(store, {"people": source})
+    numbers = Numbers(store, STUDY)
+    numbers.follow(T0)
+    source.tell(label("ann4", "i4", "ann", '"Fail"'))
+    sync(store, {"people": source})
+    asked: list[tuple[str, Any]] = []
+    engine = store._database._engine
+
+    def heard(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.lstrip().startswith("SELECT"):
+            asked.append((statement, parameters))
+
+    sa.event.listen(engine, "before_cursor_execute", heard)
+    assert numbers.follow(later(1)) and numbers.state is not None and not numbers.state.full
+    sa.event.remove(engine, "before_cursor_execute", heard)
+    assert asked
+    large = ("labels", "places", "retirements", "reasons", "item_facts", "contexts")
+    with engine.connect() as connection:
+        for statement, parameters in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+            scanned = [row[3] for row in plan if row[3].startswith("SCAN") and row[3].split()[1] in large]
+            assert not scanned, (statement, scanned)
+
+
+def test_what_lies_over_a_table_is_written_out_now_and_then() -> None:
+    base = pl.DataFrame({"item": [f"i{n:03}" for n in range(50)], "value": range(50)})
+    kept, plain = Overlay(base, ("item",)), {f"i{n:03}": n for n in range(50)}
+    for turn in range(200):
+        item = f"i{turn % 60:03}"
+        fresh = [turn] if turn % 3 else []
+        kept = kept.replaced([item], pl.DataFrame({"item": [item] * len(fresh), "value": fresh}, schema=base.schema))
+        plain.pop(item, None)
+        plain |= dict.fromkeys([item] * len(fresh), turn)
+        if turn % 17 == 0:
+            assert kept.frame.rows() == sorted(plain.items())
+    assert kept.frame.rows() == sorted(plain.items())
