@@ -33,7 +33,7 @@ from calibrate_plugin.connector import SettingsError
 from calibrate_plugin.cycle import Turn
 from calibrate_plugin.report.build import item_agreement
 from calibrate_plugin.report.display import clip, visible, web_link
-from calibrate_plugin.store import Busy, Store
+from calibrate_plugin.store import Store
 from calibrate_plugin.store.outbox import Outbox, Standing, Waiting
 from calibrate_plugin.why import explain
 
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 TIMEOUT = (5, 10)  # seconds to connect, and to wait for the answer
 FIRST, LONGEST = timedelta(minutes=1), timedelta(hours=1)  # between two tries
+CLAIM = timedelta(minutes=2)  # longer than any try takes
+TURNS = 5  # how often it is decided anew because another process decided too
 FEWEST = 5  # items compared since the last report before their rate of disagreement says anything
 TOLD = 3  # causes named under an alert
 
@@ -74,10 +76,11 @@ def channels(settings: AlertsTable) -> list[str]:
 # --- what there is to tell
 
 
-def events(store: Store, config: Config, turn: Turn) -> list[Event]:
-    """Everything that a turn shows to be well or not, of the kinds that were asked for."""
+def events(store: Store, config: Config, turn: Turn, before: history.Moment | None = None) -> list[Event]:
+    """Everything that a turn shows to be well or not, of the kinds that were asked for. ``before``: the kept report that it is
+    compared with (None: the one before the last)."""
     asked, found = config.alerts.on, []
-    before = history.previous(store)
+    before = before or history.previous(store)
     if "sync" in asked:
         found += [
             Event(
@@ -156,11 +159,33 @@ def _disagreements(store: Store, config: Config, before: history.Moment, turn: T
 # --- when to tell it
 
 
-def raise_events(store: Store, config: Config, found: Sequence[Event], now: datetime) -> str | None:
-    """Write down what stands, and one message with all that is to be told now. Returns the message's id."""
-    box, settings = Outbox(store), config.alerts
+def raise_events(
+    store: Store, config: Config, found: Sequence[Event], now: datetime, before: history.Moment | None = None
+) -> str | None:
+    """Write down what stands, and one message with all that is to be told now. Returns the message's id. Where another
+    process decides at the same time, what it told is not told again."""
+    box = Outbox(store)
+    for _ in range(TURNS):
+        known = box.standing()
+        states, tell = _to_tell(config, found, known, now)
+        message, body = "", None
+        if tell:
+            message = f"msg_{uuid.uuid4().hex}"
+            events = [_told(store, config, e, before) for e in tell]
+            data = {"study": visible(config.study.name), "events": events}
+            body = {"type": "calibrate.alert", "timestamp": _time(now), "data": data}
+        if box.keep(states, message, body, channels(config.alerts), now, known):
+            return message or None
+    log.warning("others decide about the same alerts again and again; they are left to them")
+    return None
+
+
+def _to_tell(
+    config: Config, found: Sequence[Event], known: Mapping[str, Standing], now: datetime
+) -> tuple[list[Standing], list[Event]]:
+    """What stands after these events, and those that are to be told."""
+    settings = config.alerts
     quiet = timedelta(minutes=settings.quiet_minutes)
-    known = box.standing()
     states: list[Standing] = []
     tell: list[Event] = []
     for event in found:
@@ -179,23 +204,13 @@ def raise_events(store: Store, config: Config, found: Sequence[Event], now: date
                     tell.append(event)
                     state = replace(state, told=now, told_raised=False)
         states.append(state)
-    if not tell:
-        box.keep(states, "", None, [], now)
-        return None
-    message = f"msg_{uuid.uuid4().hex}"
-    body = {
-        "type": "calibrate.alert",
-        "timestamp": _time(now),
-        "data": {"study": visible(config.study.name), "events": [_told(store, config, e) for e in tell]},
-    }
-    box.keep(states, message, body, channels(settings), now)
-    return message
+    return states, tell
 
 
-def _told(store: Store, config: Config, event: Event) -> dict[str, Any]:
+def _told(store: Store, config: Config, event: Event, before: history.Moment | None) -> dict[str, Any]:
     why, link = list(event.why), event.link
     if event.kind in ("gate", "version"):
-        causes, first = _causes(store, config, event)
+        causes, first = _causes(store, config, event, before or history.previous(store))
         why, link = [*why, *causes], link or first
     return {
         "kind": event.kind,
@@ -206,9 +221,8 @@ def _told(store: Store, config: Config, event: Event) -> dict[str, Any]:
     }
 
 
-def _causes(store: Store, config: Config, event: Event) -> tuple[list[str], str | None]:
+def _causes(store: Store, config: Config, event: Event, before: history.Moment | None) -> tuple[list[str], str | None]:
     """What moved the numbers behind an event since the last report, and where to look."""
-    before = history.previous(store)
     if before is None:
         return [], None
     try:
@@ -241,32 +255,32 @@ def deliver(
     environment: Mapping[str, str] | None = None,
     session: requests.Session | None = None,
 ) -> list[Waiting]:
-    """Try everything that is due, as the one who does so. Returns what still waits.
+    """Try everything that is due. Returns what still waits. Nobody who works on the study waits for it, and what another
+    process tries at this moment is left to it.
 
     A channel that fails keeps its order: nothing later goes out before. Where a try may have arrived after all (no answer in
     time), Slack, which knows no ids, is not tried again within the quiet time.
     """
     box = Outbox(store)
+    failed: set[str] = set()
+    own = session or _session()
     try:
-        with store.work(wait=5):
-            failed: set[str] = set()
-            own = session or _session()
-            try:
-                for one in box.due(store.now()):
-                    if one.channel in failed:
-                        continue
-                    error, wait = _try(own, config.alerts, one, store.now(), environment or os.environ)
-                    if error is None:
-                        box.delivered(one.id, store.now())
-                    else:
-                        failed.add(one.channel)
-                        pause = max(wait, min(LONGEST, FIRST * 2 ** min(one.tries, 6)))
-                        box.failed(one.id, error, store.now() + pause)
-            finally:
-                if session is None:
-                    own.close()
-    except Busy as busy:
-        log.info("somebody else is at it: %s", busy)
+        for one in box.due(store.now()):
+            if one.channel in failed:
+                continue
+            if not box.claim(one, store.now() + CLAIM):
+                failed.add(one.channel)  # somebody else is at it, and the order is kept
+                continue
+            error, wait = _try(own, config.alerts, one, store.now(), environment or os.environ)
+            if error is None:
+                box.delivered(one.id, store.now())
+            else:
+                failed.add(one.channel)
+                pause = max(wait, min(LONGEST, FIRST * 2 ** min(one.tries, 6)))
+                box.failed(one.id, error, store.now() + pause)
+    finally:
+        if session is None:
+            own.close()
     return box.listed(delivered=False)
 
 

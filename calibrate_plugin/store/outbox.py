@@ -50,19 +50,8 @@ class Outbox:
         self._database = store._database
 
     def standing(self) -> dict[str, Standing]:
-        t = schema.alert_states
         with self._database.read() as connection:
-            rows = connection.execute(sa.select(t)).all()
-        return {
-            r.key: Standing(
-                r.key,
-                None if r.raised is None else time(r.raised),
-                r.clear,
-                None if r.told is None else time(r.told),
-                bool(r.told_raised),
-            )
-            for r in rows
-        }
+            return _standing(connection)
 
     def keep(
         self,
@@ -71,10 +60,32 @@ class Outbox:
         body: Mapping[str, Any] | None,
         channels: Sequence[str],
         at: datetime,
-    ) -> None:
-        """Write down what stands now and, with a ``body``, a message for every channel: both or neither."""
-        micros = microseconds(at)
+        known: Mapping[str, Standing] | None = None,
+    ) -> bool:
+        """Write down what stands now and, with a ``body``, a message for every channel: both or neither.
+
+        ``known`` is what stood when that was decided; where another process has decided something of it since, nothing is
+        written and False is returned.
+        """
+        try:
+            return self._keep(states, message, body, channels, microseconds(at), known)
+        except sa.exc.IntegrityError:  # PostgreSQL: both wrote at once
+            return False
+
+    def _keep(
+        self,
+        states: Sequence[Standing],
+        message: str,
+        body: Mapping[str, Any] | None,
+        channels: Sequence[str],
+        micros: int,
+        known: Mapping[str, Standing] | None,
+    ) -> bool:
         with self._database.write() as connection:
+            if known is not None:
+                now = _standing(connection)
+                if any(now.get(s.key) != known.get(s.key) for s in states):
+                    return False
             for s in states:
                 key = text(s.key)
                 connection.execute(sa.delete(schema.alert_states).where(schema.alert_states.c.key == key))
@@ -100,6 +111,7 @@ class Outbox:
                         "error": "",
                     }
                     connection.execute(sa.insert(schema.outbox), values)
+        return True
 
     def due(self, now: datetime) -> list[Waiting]:
         """What is to be tried, oldest first. Where the oldest message of a channel is not due, its later ones wait too."""
@@ -138,6 +150,14 @@ class Outbox:
                 for r in connection.execute(query.limit(limit))
             ]
 
+    def claim(self, one: Waiting, until: datetime) -> bool:
+        """Be the one who tries a message; False where another process is at it. ``until`` is when somebody else may try it, should
+        this process end before it says how that went."""
+        t = schema.outbox
+        mine = (t.c.id == one.id, t.c.delivered.is_(None), t.c.due == (one.due and microseconds(one.due)))
+        with self._database.write() as connection:
+            return connection.execute(sa.update(t).where(*mine).values(due=microseconds(until))).rowcount == 1
+
     def delivered(self, id: int, at: datetime) -> None:
         t = schema.outbox
         values = {"due": None, "delivered": microseconds(at), "tries": t.c.tries + 1, "error": ""}
@@ -149,6 +169,20 @@ class Outbox:
         values = {"due": microseconds(due), "tries": t.c.tries + 1, "error": text(error[:LENGTH])}
         with self._database.write() as connection:
             connection.execute(sa.update(t).where(t.c.id == id).values(**values))
+
+
+def _standing(connection: sa.Connection) -> dict[str, Standing]:
+    rows = connection.execute(sa.select(schema.alert_states)).all()
+    return {
+        r.key: Standing(
+            r.key,
+            None if r.raised is None else time(r.raised),
+            r.clear,
+            None if r.told is None else time(r.told),
+            bool(r.told_raised),
+        )
+        for r in rows
+    }
 
 
 __all__ = ["Outbox", "Standing", "Waiting"]

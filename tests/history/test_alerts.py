@@ -311,3 +311,60 @@ def test_the_command_sends_a_test_message(world: World, receiver: responses.Requ
     assert shown.exit_code == 0, shown.output
     assert shown.output.count("this is a test") == 2
     assert {c.request.url for c in receiver.calls} == {SLACK, HOOK}
+
+
+def test_two_processes_that_find_the_same_at_once_tell_it_once(
+    world: World, receiver: responses.RequestsMock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_receivers(receiver)
+    settle(world, on=["gate"], slack=None)
+    judged(world, 8)
+    made = turn(world)
+    found = alerts.events(world.store, world.config, made)
+    standing, others = Outbox.standing, iter([True])
+
+    def and_then_somebody_else(box: Outbox) -> Any:
+        known = standing(box)
+        if next(others, False):
+            assert alerts.raise_events(world.store, world.config, found, world.store.now()) is not None
+        return known
+
+    monkeypatch.setattr(Outbox, "standing", and_then_somebody_else)
+    assert alerts.raise_events(world.store, world.config, found, world.store.now()) is None
+    assert len(Outbox(world.store).listed(delivered=False)) == 1
+
+
+def test_a_message_is_tried_by_one_process_at_a_time_and_holds_up_no_work(
+    world: World, receiver: responses.RequestsMock
+) -> None:
+    from calibrate_plugin.store import Store
+
+    settle(world, on=["gate"], slack=None)
+    judged(world, 8)
+    made = turn(world)
+    alerts.raise_events(world.store, world.config, alerts.events(world.store, world.config, made), world.store.now())
+
+    def while_it_is_sent(request: Any) -> tuple[int, dict[str, str], str]:
+        with Store(world.config.store, now=world.clock) as other, other.work(wait=0):
+            assert [w.tries for w in alerts.deliver(other, world.config)] == [0], "the other one leaves it alone"
+        return 200, {}, ""
+
+    receiver.add_callback(responses.POST, HOOK, while_it_is_sent)
+    assert alerts.deliver(world.store, world.config) == []
+    assert len(receiver.calls) == 1
+
+
+def test_what_a_process_was_trying_when_it_ended_is_tried_by_another_one(
+    world: World, receiver: responses.RequestsMock
+) -> None:
+    settle(world, on=["gate"], slack=None)
+    judged(world, 8)
+    made = turn(world)
+    alerts.raise_events(world.store, world.config, alerts.events(world.store, world.config, made), world.store.now())
+    box = Outbox(world.store)
+    (one,) = box.due(world.store.now())
+    assert box.claim(one, world.store.now() + alerts.CLAIM) and not box.claim(one, world.store.now())
+    receiver.post(HOOK, status=200)
+    assert len(alerts.deliver(world.store, world.config)) == 1 and len(receiver.calls) == 0
+    later(world, minutes=3)
+    assert alerts.deliver(world.store, world.config) == [] and len(receiver.calls) == 1
