@@ -12,7 +12,9 @@ from calibrate_plugin.model import ITEMS, LABELS, OWN, frame
 from calibrate_plugin.store import Store
 
 
-def record(store: Store, *, labels: pl.DataFrame | None = None, items: pl.DataFrame | None = None) -> int | None:
+def record(
+    store: Store, *, labels: pl.DataFrame | None = None, items: pl.DataFrame | None = None, wait: float = 60
+) -> int | None:
     """Write labels (columns of LABELS, each with a ``record``) and facts about items (columns of ITEMS); a record or a fact
     that is there already is replaced. Returns the sync number, None where nothing was new."""
     with store.work(wait=60):

@@ -382,8 +382,21 @@ class RaterInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruling:
+    """What was decided about an item on which answers differed, and why they did. ``at``: when it was first ruled on."""
+
+    item: str
+    dimension: str
+    value: str
+    cause: str | None
+    reason: str | None
+    by: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """One counted answer beside another, as lists show it."""
+    """One counted answer beside another, as lists show it. ``after_ruling``: given when the item had been ruled on."""
 
     rater: str
     kind: Kind
@@ -392,6 +405,7 @@ class Answer:
     reason: str | None
     at: datetime | None
     link: str | None
+    after_ruling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +417,7 @@ class Disagreement:
     among_humans: bool
     with_judge: bool
     answers: tuple[Answer, ...]
+    ruling: Ruling | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,14 +65,17 @@ def single(panel: Panel, rater: int) -> Gold:
     return _gold(panel, "single", panel.name(rater), panel.own[rater], np.zeros(panel.n, dtype=bool))
 
 
-def adjudicated(panel: Panel) -> Gold:
-    """The answers of the sources of gold; an item on which two of them differ is tied."""
+def adjudicated(panel: Panel, ruled: Array | None = None) -> Gold:
+    """The answers of the sources of gold; an item on which two of them differ is tied. ``ruled`` (N,) are the levels that
+    rulings on disagreements gave (-1: none): those stand whatever else was said."""
     level: Array = np.full(panel.n, -1, dtype=np.int64)
-    tied = np.zeros(panel.n, dtype=bool)
+    tied: Array = np.zeros(panel.n, dtype=bool)
     for rater in panel.golds:
         own = panel.own[rater]
         tied |= (level >= 0) & (own >= 0) & (own != level)
         level = np.where(level >= 0, level, own)
+    if ruled is not None:
+        level, tied = np.where(ruled >= 0, ruled, level), tied & (ruled < 0)
     names = ", ".join(panel.name(r) for r in panel.golds)
     return _gold(panel, "adjudicated", names, np.where(tied, -1, level), tied)
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibrate_plugin.model import LABELS, Dimension, Kind, Study, frame
+from calibrate_plugin.model import LABELS, OWN, Dimension, Kind, Study, frame
 from calibrate_plugin.ratings.answers import ABSTAINED, REJECTED, level_columns
 
 Array = NDArray[Any]
@@ -199,6 +199,8 @@ def _raters(
             continue
         name = found_names[str(source), rater]
         settled = study.kinds.get(name) or study.kinds.get(rater) or cast(Kind, kind or "annotator")
+        if source == OWN:  # whoever rules on a disagreement gives gold there, an annotator elsewhere or not
+            settled = cast(Kind, kind)
         if settled != "evaluator":
             name = hidden.get(name, name)
         raters.append(Rater(settled, name, (version or "") if settled == "evaluator" else ""))
@@ -236,6 +238,9 @@ def names_of(
     found: dict[tuple[str, str], str] = {}
     plain: dict[tuple[str, str], tuple[str, str]] = {}
     for source, rater in raters:
+        if source == OWN:  # who rules is called as they say, and makes nobody else be called otherwise
+            found[source, rater] = rater
+            continue
         own = study.namespaces.get(source, "") + rater
         # One id is one rater in every source, so what one source says of it holds in the others.
         same = persons.get(own, set())
@@ -305,7 +310,7 @@ def _answers(
     )
     frame = frame.with_columns(final.alias("cause"))
     if "order" in frame.columns:
-        frame = _collapse_orders(dimension, frame)
+        frame = collapse_orders(dimension, frame)
     return Answers(
         dimension,
         frame.select("row", "item", pl.col("rater").cast(pl.Int32), "level", "number", "cause"),
@@ -383,7 +388,7 @@ def _latest(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
     if standing.select(distinct).item() == standing.height:
         return frame
     repeated = standing.filter((pl.struct(keys) if len(keys) > 2 else _pair_key()).is_duplicated())
-    repeated = repeated.sort(_recency(repeated), descending=True, nulls_last=True)
+    repeated = repeated.sort(recency(repeated), descending=True, nulls_last=True)
     if "sample" in frame.columns or "execution" in frame.columns:
         repeated, draws, marks = _collapse_draws(dimension, repeated, keys)
         losers = repeated.filter(~pl.struct(keys).is_first_distinct())
@@ -419,7 +424,7 @@ def _marked(frame: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _recency(frame: pl.DataFrame) -> list[pl.Expr]:
+def recency(frame: pl.DataFrame) -> list[pl.Expr]:
     """Later is greater: by time answered, then the source's own sequence, then record id (numbers as numbers)."""
     by: list[pl.Expr] = []
     if "at" in frame.columns:
@@ -468,7 +473,7 @@ def _collapse_draws(
     marks = pl.concat([_marks(older, "superseded"), _marks(collapsed)])
     standing = pl.concat([frame.filter(pl.col("_set").is_null()), heads])
     standing = standing.with_columns(pl.col("_set").is_not_null().alias("drawn")).drop("_set")
-    return standing.sort(_recency(standing), descending=True, nulls_last=True), others, marks
+    return standing.sort(recency(standing), descending=True, nulls_last=True), others, marks
 
 
 def _answer_of_draws(dimension: Dimension, draws: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
@@ -499,7 +504,7 @@ def _answer_of_draws(dimension: Dimension, draws: pl.DataFrame, keys: list[str])
     )
 
 
-def _collapse_orders(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
+def collapse_orders(dimension: Dimension, frame: pl.DataFrame) -> pl.DataFrame:
     """Both orders of a pair are one answer where they agree; else none (default) or a tie."""
     open_ = frame.filter(pl.col("cause").is_null())
     twice = open_.filter(pl.struct("rater", "item").is_duplicated())

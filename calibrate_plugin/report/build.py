@@ -16,6 +16,7 @@ from calibrate_plugin.agreement.estimate import Method, Resampling
 from calibrate_plugin.model import (
     ASIDE,
     ITEMS,
+    OWN,
     AnnotatorsReport,
     Answer,
     Coverage,
@@ -28,6 +29,7 @@ from calibrate_plugin.model import (
     RaterInfo,
     RaterReport,
     Report,
+    Ruling,
     Scale,
     SetAside,
     Slice,
@@ -35,7 +37,8 @@ from calibrate_plugin.model import (
     frame,
     number,
 )
-from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply
+from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply, names_of
+from calibrate_plugin.ratings.rulings import late_rows, rulings_in
 
 Array = NDArray[Any]
 LISTED = 1_000
@@ -74,9 +77,11 @@ def build(
     ratings = apply(study, pulled.labels, pulled.names, run=run)
     resampling = Resampling(study.seed, study.resamples, study.level, method)
     facts = {fact: _groups(ratings, pulled.items, fact) for fact in by}
+    called = names_of(study, _raters_of(ratings), pulled.names) if study.pseudonyms else None
+    rulings = rulings_in(study, pulled.labels.get(OWN), pulled.items, called)
     dimensions = []
     for name, answers in ratings.answers.items():
-        one = Builder(study, ratings, answers, resampling.about(name), run)
+        one = Builder(study, ratings, answers, resampling.about(name), run, rulings)
         slices = [
             Slice(fact, value, one.limited(keep, fact, value).report())
             for fact, groups in facts.items()
@@ -100,9 +105,16 @@ class Builder:
     """The report of one dimension, or of a part of it."""
 
     def __init__(
-        self, study: Study, ratings: Ratings, answers: Answers, resampling: Resampling, run: str | None
+        self,
+        study: Study,
+        ratings: Ratings,
+        answers: Answers,
+        resampling: Resampling,
+        run: str | None,
+        rulings: Mapping[tuple[str, str], Ruling] | None = None,
     ) -> None:
         self.study = study
+        self.rulings = rulings or {}
         self.ratings = ratings
         self.answers = answers
         self.resampling = resampling
@@ -119,7 +131,7 @@ class Builder:
 
     def limited(self, keep: pl.Expr, fact: str, value: str) -> Builder:
         part = replace(self.answers, frame=self.answers.frame.filter(keep))
-        return Builder(self.study, self.ratings, part, self.resampling.about(fact, value), self.run)
+        return Builder(self.study, self.ratings, part, self.resampling.about(fact, value), self.run, self.rulings)
 
     def label(self, rater: int) -> str:
         """A rater as reports name it; a version is told only where it tells something apart."""
@@ -282,20 +294,40 @@ class Builder:
         place = pl.DataFrame({"item": chosen["item"], "place": range(chosen.height)})
         rows = shown.join(place, on="item").sort("place", "rater")
         about = self.ratings.labels[rows["row"].to_numpy()].select("reason", "at", "link")
-        scale = self.answers.dimension.scale
+        scale, name = self.answers.dimension.scale, self.answers.dimension.name
+        late = set(late_rows(self.answers, self.ratings.labels)["row"])
         answers: dict[int, list[Answer]] = {}
-        for (item, rater, level, value), (reason, at, link) in zip(
-            rows.select("item", "rater", "level", "number").rows(), about.rows(), strict=True
+        for (row, item, rater, level, value), (reason, at, link) in zip(
+            rows.select("row", "item", "rater", "level", "number").rows(), about.rows(), strict=True
         ):
             who = self.answers.raters[rater]
             written = scale.names[level] if scale.levels is not None else number(value)
-            answers.setdefault(item, []).append(Answer(who.name, who.kind, who.version, written, reason, at, link))
+            answers.setdefault(item, []).append(
+                Answer(who.name, who.kind, who.version, written, reason, at, link, row in late)
+            )
         return tuple(
-            Disagreement(name, float(distance), bool(among[item]), bool(judged[item]), tuple(answers[item]))
-            for item, name, distance in chosen.rows()
+            Disagreement(
+                one,
+                float(distance),
+                bool(among[item]),
+                bool(judged[item]),
+                tuple(answers[item]),
+                self.rulings.get((one, name)),
+            )
+            for item, one, distance in chosen.rows()
         )
 
+    def late(self) -> int:
+        """Counted answers that were given after their item had been ruled on."""
+        return late_rows(self.answers, self.ratings.labels).filter(pl.col("cause").is_null()).height
+
     def _notes(self) -> Iterable[str]:
+        if late := self.late():
+            were = "1 answer was" if late == 1 else f"{late:,} answers were"
+            yield (
+                f"{were} given after the disagreement on the item had been ruled on: they count here; ceiling and verdict "
+                "take what each person said before"
+            )
         live = self.answers.live
         for name in sorted(n for n, v in live.items() if v is None):
             versions = sorted(
@@ -309,6 +341,10 @@ class Builder:
                 for i, r in enumerate(self.answers.raters)
             ):
                 yield f"no counted answer of {name} is of its live version {version!r}"
+
+
+def _raters_of(ratings: Ratings) -> list[tuple[str, str]]:
+    return ratings.labels.select("source", "rater").drop_nulls().unique().sort("source", "rater").rows()
 
 
 def pair_audit(ratings: Ratings) -> pl.DataFrame:

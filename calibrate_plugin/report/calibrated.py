@@ -47,6 +47,7 @@ from calibrate_plugin.model import (
     Study,
 )
 from calibrate_plugin.ratings.rules import Answers, Ratings
+from calibrate_plugin.ratings.rulings import before_rulings, ruled
 
 Array = NDArray[Any]
 #: Resamples behind an interval here: a percentile of 2,000 is sure to a fiftieth of the interval's width.
@@ -175,6 +176,9 @@ class _Maker:
         self.study, self.labels, self.report, self.items = study, ratings.labels, report, items
         self.answers = answers = _by_name(answers, ratings.labels)
         self.panel = panel_of(answers)
+        # What people said once they had talked about an item does not show how far they agree on their own.
+        alone = before_rulings(answers, ratings.labels)
+        self.alone = self.panel if alone is answers else panel_of(alone)
         self.resampling = Resampling(
             study.seed, min(study.resamples, RESAMPLES), study.level, "item-bootstrap+3"
         ).about(report.name, "calibration")
@@ -214,8 +218,8 @@ class _Maker:
         told = found is not None
         beside = test = against = numbers = None
         if told and panel.annotators:
-            beside = ceiling(panel, judge, resampling, margin=self.study.margin, design=design)
-            test = alt_test(panel, judge, resampling)
+            beside = ceiling(self.alone, judge, resampling, margin=self.study.margin, design=design)
+            test = alt_test(self.alone, judge, resampling)
             if live is None:
                 beside = replace(beside, verdict=Verdict(None, "no_live_version", self.study.margin))
             test = _tested(test, beside, design, live)
@@ -258,11 +262,21 @@ class _Maker:
     def _gold(self) -> Gold:
         panel, asked = self.panel, self.study.gold
         if asked == "adjudicated" or (asked is None and panel.golds):
-            return adjudicated(panel)
+            return adjudicated(panel, self._ruled())
         for annotator in panel.annotators:
             if asked not in (None, "majority") and panel.name(annotator) == asked:
                 return single(panel, annotator)
         return majority(panel)
+
+    def _ruled(self) -> Array | None:
+        """(N,) the level of each item's ruling, -1 where there is none."""
+        rows = ruled(self.answers, self.labels).filter(pl.col("cause").is_null())
+        if rows.is_empty():
+            return None
+        level = np.full(self.panel.n, -1, dtype=np.int64)
+        for item, rater in rows.select("item", "rater").iter_rows():
+            level[item] = self.panel.own[rater][item]
+        return level
 
     def _given(self, *columns: str) -> bool:
         labels = self.labels

@@ -29,6 +29,8 @@ from calibrate_plugin.ratings.rules import CAUSES, Answers, Ratings, live_versio
 from calibrate_plugin.ratings.tables import Tables, added, tables_of
 from calibrate_plugin.report.build import LISTED, Builder, agreement_of, coverage, place_of
 
+#: Beside the causes of what is set aside: answers that count, and were given after their item had been ruled on.
+LATE = "after_ruling"
 COVERED = ("items", "with_humans", "with_evaluators", "with_both", "labels", "counted")
 
 
@@ -71,9 +73,10 @@ def count(study: Study, ratings: Ratings, run: str | None = None) -> Counts:
             assert isinstance(builder.comparison.table, ItemTable)
             stands = answers.frame.filter(pl.col("cause").is_null() | ~pl.col("cause").is_in(["no_item", "retired"]))
             standing = {answers.raters[i]: n for i, n in stands["rater"].value_counts().rows() if i >= 0}
-            tables[name] = tables_of(
-                builder.comparison.table, answers.raters, builder.judges, standing, builder.set_aside()
-            )
+            aside = builder.set_aside()
+            if late := builder.late():
+                aside[LATE] = late
+            tables[name] = tables_of(builder.comparison.table, answers.raters, builder.judges, standing, aside)
     covered = coverage(ratings, frame(ASIDE))
     people, runs, sequenced = told(ratings.labels)
     return Counts(
@@ -183,6 +186,9 @@ class _Recounted(Builder):
     def set_aside(self) -> dict[str, int]:
         found = self.tables.aside
         return {cause: found[cause] for cause in (*CAUSES, "unpaired") if cause in found}
+
+    def late(self) -> int:
+        return self.tables.aside.get(LATE, 0)
 
     def _set_aside_listed(self, listed: int) -> tuple[SetAside, ...]:
         return ()
