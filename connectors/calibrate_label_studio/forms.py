@@ -22,8 +22,13 @@ REASON = "reason"
 PLAIN = ("text", "paragraphs", "textarea")
 #: Ratings with more levels than this are typed in, not chosen.
 MOST_CHOICES = 11
-#: Label Studio folds nothing that is long, so a long part scrolls in a box of its own.
-BOX = "max-height: 26em; overflow-y: auto; border: 1px solid #ddd; padding: 0 .5em; margin-bottom: 1em"
+#: Label Studio folds nothing that is long, so a long part scrolls in a box of its own; it also runs lines together, and shows
+#: times that a conversation does not have. Where its class names are other ones, only the looks suffer.
+LOOKS = """
+.calibrate-part { max-height: 26em; overflow-y: auto; border: 1px solid #ddd; padding: 0 .5em; margin-bottom: 1em }
+.calibrate-part [class*=dialoguetext] { white-space: pre-wrap; overflow-wrap: anywhere }
+.calibrate-part [class*=time--], .calibrate-part [class*=authorFilter], .calibrate-part [class*=selectAllBtn] { display: none }
+"""
 
 
 def made(form: Form, reason: str | None) -> str:
@@ -32,12 +37,13 @@ def made(form: Form, reason: str | None) -> str:
     Raises SettingsError for a question that no form of ours can ask.
     """
     root = ElementTree.Element("View", {"className": f"calibrate-{form.mark}"})
+    ElementTree.SubElement(root, "Style").text = LOOKS
     if form.guideline:
         panel = ElementTree.SubElement(ElementTree.SubElement(root, "Collapse"), "Panel", {"value": "Guideline"})
         ElementTree.SubElement(panel, "Text", {"name": "item_guideline", "value": f"${GUIDELINE}"})
     for part, heading in PARTS.items():
         ElementTree.SubElement(root, "Header", {"value": heading, "size": "4"})
-        box = ElementTree.SubElement(root, "View", {"style": BOX})
+        box = ElementTree.SubElement(root, "View", {"className": "calibrate-part"})
         ElementTree.SubElement(
             box,
             "Paragraphs",

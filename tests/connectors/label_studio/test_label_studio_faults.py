@@ -413,7 +413,7 @@ def test_what_a_snapshot_left_behind_is_removed(fake: Fake) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give the projects"),
+        ({"projects": None}, "give the projects"),
         ({"projects": ["x"]}, "'x' is no project id"),
         ({"projects": [True]}, "True is no project id"),
         ({"closed": "all"}, "closed is 'all'"),
