@@ -506,9 +506,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """``only`` says in words what the report is limited to; nothing: it is the whole study's."""
+
     study: str
     generated_at: datetime
     dimensions: tuple[DimensionReport, ...]
     coverage: Coverage
     bands: str = "landis-koch"
     sources: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()

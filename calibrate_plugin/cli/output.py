@@ -16,6 +16,7 @@ from calibrate_plugin.connector import ConnectorError, Page, SourceSettings, ope
 from calibrate_plugin.model import ASIDE, ITEMS, Report, Study, frame
 from calibrate_plugin.ratings.rules import Ratings
 from calibrate_plugin.report.build import Pulled, build
+from calibrate_plugin.report.slices import Limit, limit
 
 FORMATS = ("terminal", "json", "csv", "html")
 
@@ -29,6 +30,14 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="FACT",
             help="Split by an item fact, or by job, run or guideline; repeatable.",
+        ),
+        click.option(
+            "--only",
+            "limits",
+            multiple=True,
+            metavar="FACT=VALUE",
+            help="Only what has this item fact, job or guideline, e.g. split=dev, job=12, guideline=2; or `undiscussed`: "
+            "items that nobody has ruled on. Repeatable.",
         ),
         click.option("--run", "of_run", metavar="RUN", help="Only this evaluation run: its items, scores and version."),
         click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True),
@@ -94,7 +103,21 @@ def pull_all(sources: Mapping[str, SourceSettings]) -> Pulled:
     )
 
 
-def make(study: Study, pulled: Pulled, by: Sequence[str], run: str | None) -> tuple[Report, Ratings]:
+def limits_of(texts: Sequence[str], run: str | None) -> tuple[tuple[Limit, ...], str | None]:
+    """What ``--only`` says, and the run it asks for; what cannot be meant is an error of the call."""
+    try:
+        found = tuple(limit(text) for text in texts)
+    except ValueError as error:
+        raise click.UsageError(f"--only {error}") from None
+    runs = {one.value for one in found if one.fact == "run"} | ({run} if run is not None else set())
+    if len(runs) > 1:
+        raise click.UsageError(f"--only: a report is of one run, not of {' and '.join(sorted(runs))}")
+    return tuple(one for one in found if one.fact != "run"), next(iter(runs), None)
+
+
+def make(
+    study: Study, pulled: Pulled, by: Sequence[str], run: str | None, only: Sequence[Limit] = ()
+) -> tuple[Report, Ratings]:
     """The report, with unknown facts and runs as errors of the call."""
     if run is not None:
         judged = [labels.filter(pl.col("kind") == "evaluator")["run"] for labels in pulled.labels.values()]
@@ -104,7 +127,7 @@ def make(study: Study, pulled: Pulled, by: Sequence[str], run: str | None) -> tu
     try:
         from calibrate_plugin.report.calibrated import calibrated
 
-        report, ratings = build(study, pulled, datetime.now(UTC), by=by, run=run)
+        report, ratings = build(study, pulled, datetime.now(UTC), by=by, run=run, only=only)
         return calibrated(report, study, ratings, pulled.items), ratings
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -62,6 +62,7 @@ def report(
     bands: str,
     dimensions: Sequence[str],
     by: Sequence[str],
+    limits: Sequence[str],
     of_run: str | None,
     form: str,
     output: Path | None,
@@ -74,6 +75,7 @@ def report(
     \b
     calibrate-plugin report labels.csv --scale Safety=binary:Pass/Fail --scale Empathy=rating:1..5
     """
+    only_these, of_run = out.limits_of(limits, of_run)
     declared = [_scale(spec, abstain) for spec in specs]
     if len({d.name for d in declared}) < len(declared):
         raise click.UsageError("a dimension has more than one --scale")
@@ -100,7 +102,7 @@ def report(
         _nothing_asked(study, pulled, file)
         _unknown(pulled, gold, study)
         with out.progress("computing"):
-            made, ratings = out.make(study, pulled, by, of_run)
+            made, ratings = out.make(study, pulled, by, of_run, only_these)
         out.write(made, ratings, form, output)
 
 

@@ -26,6 +26,7 @@ def run(
     no_push: bool,
     dimensions: Sequence[str],
     by: Sequence[str],
+    limits: Sequence[str],
     of_run: str | None,
     form: str,
     output: Path | None,
@@ -42,6 +43,7 @@ def run(
     from calibrate_plugin.report.build import only
 
     settings = loaded(config)
+    only_these, of_run = out.limits_of(limits, of_run)
     try:
         study = only(settings.study, dimensions)
     except ValueError as error:
@@ -54,9 +56,9 @@ def run(
             )
         say_synced(done.outcomes)
         report, ratings = done.report, done.ratings
-        if dimensions or by or of_run:
+        if dimensions or by or of_run or only_these:
             with out.progress("computing"):
-                report, ratings = out.make(cycle.keyed(store, study), cycle.pulled(store), by, of_run)
+                report, ratings = out.make(cycle.keyed(store, study), cycle.pulled(store), by, of_run, only_these)
         out.write(report, ratings, form, output)
         say_pushed(done.pushed)
         if settings.alerts.slack or settings.alerts.webhook:

@@ -39,13 +39,10 @@ from calibrate_plugin.model import (
 )
 from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply, names_of
 from calibrate_plugin.ratings.rulings import late_rows, rulings_in
+from calibrate_plugin.report.slices import GUIDELINE, Limit, groups, limited, under
 
 Array = NDArray[Any]
 LISTED = 1_000
-#: A fact with more values than this is not one to split by.
-MOST_SLICES = 100
-#: Facts of a label rather than of its item, and whose labels they limit.
-LABEL_FACTS = {"job": "annotator", "run": "evaluator", "guideline": "annotator"}
 _NOTHING = Measure(None, "nothing_to_compare", 0, 0)
 
 
@@ -67,16 +64,20 @@ def build(
     *,
     by: Sequence[str] = (),
     run: str | None = None,
+    only: Sequence[Limit] = (),
     method: Method = "item-bootstrap+3",
 ) -> tuple[Report, Ratings]:
     """The report of ``study``, and the ratings behind it. ``by`` splits every dimension by item facts, or by ``job``,
-    ``run`` or ``guideline``; ``run`` limits it to one evaluation run.
+    ``run`` or ``guideline``; ``run`` limits it to one evaluation run, ``only`` to what has certain facts.
 
     Raises ValueError for a fact that no item has, or one with too many values to split by.
     """
     ratings = apply(study, pulled.labels, pulled.names, run=run)
+    if only:
+        ratings = limited(study, ratings, pulled.items, pulled.names, only, run)
     resampling = Resampling(study.seed, study.resamples, study.level, method)
-    facts = {fact: _groups(ratings, pulled.items, fact) for fact in by}
+    facts = {fact: groups(ratings, pulled.items, fact) for fact in by}
+    texts = {v: under(study, ratings, pulled.names, v, run) for v, _ in facts.pop(GUIDELINE, [])}
     called = names_of(study, _raters_of(ratings), pulled.names) if study.pseudonyms else None
     rulings = rulings_in(study, pulled.labels.get(OWN), pulled.items, called)
     dimensions = []
@@ -84,9 +85,13 @@ def build(
         one = Builder(study, ratings, answers, resampling.about(name), run, rulings)
         slices = [
             Slice(fact, value, one.limited(keep, fact, value).report())
-            for fact, groups in facts.items()
-            for value, keep in groups
+            for fact, found in facts.items()
+            for value, keep in found
         ]
+        for version, given in texts.items():
+            told = resampling.about(name).about(GUIDELINE, version)
+            part = Builder(study, given, given.answers[name], told, run, rulings)
+            slices.append(Slice(GUIDELINE, version, part.report()))
         dimensions.append(replace(one.report(listed=LISTED), slices=tuple(slices)))
     return (
         Report(
@@ -96,6 +101,7 @@ def build(
             coverage=coverage(ratings, pulled.aside.with_columns(rater=None) if study.pseudonyms else pulled.aside),
             bands=study.bands,
             sources=tuple(pulled.labels),
+            only=tuple(map(str, only)),
         ),
         ratings,
     )
@@ -455,47 +461,6 @@ def agreement_of(scale: Scale) -> pl.Expr:
     ends = (scale.low, scale.high) if scale.kind == "rating" else (scale.positions[0], scale.positions[-1])
     assert ends[0] is not None and ends[1] is not None
     return 1 - apart / float(ends[1] - ends[0])
-
-
-def _groups(ratings: Ratings, facts: pl.DataFrame, fact: str) -> list[tuple[str, pl.Expr]]:
-    """The values of a fact, and for each which rows of an ``Answers.frame`` it keeps."""
-    labels = ratings.labels
-    if fact in LABEL_FACTS:
-        column = "version" if fact == "guideline" else fact
-        every = pl.concat([a.frame.select("row", "rater") for a in ratings.answers.values()]).unique("row")
-        # What a rater is, the study settles; the same raters stand beside each dimension.
-        raters = next(iter(ratings.answers.values())).raters
-        limited = [i for i, r in enumerate(raters) if r.kind == LABEL_FACTS[fact]]
-        given = every.filter(pl.col("rater").is_in(limited))["row"]
-        said = pl.DataFrame({"row": given, "value": labels[column].gather(given)}).drop_nulls("value")
-        values = said["value"].unique().sort()
-        _check(fact, values.to_list(), facts)
-        others = ~pl.col("rater").is_in(limited)
-        return [
-            (value, others | pl.col("row").is_in(said.filter(pl.col("value") == value)["row"].implode()))
-            for value in values
-        ]
-    chosen = facts.filter(pl.col("fact") == fact).unique("item", keep="first", maintain_order=True)
-    values = chosen["value"].drop_nulls().unique().sort()
-    _check(fact, values.to_list(), facts)
-    codes = pl.concat([a.frame.select("row", "item") for a in ratings.answers.values()]).unique("item")
-    named = codes.select(pl.col("item").alias("code"), labels["item"].gather(codes["row"]).alias("item"))
-    joined = named.join(chosen, on="item").select("code", "value")
-    return [
-        (value, pl.col("item").is_in(joined.filter(pl.col("value") == value)["code"].implode())) for value in values
-    ]
-
-
-def _check(fact: str, values: list[str], facts: pl.DataFrame) -> None:
-    if not values:
-        known = sorted({*facts["fact"].unique().to_list(), *LABEL_FACTS} - {fact})
-        which = "label" if fact in LABEL_FACTS else "item"
-        raise ValueError(f"no {which} has the fact {fact!r}; there are: {', '.join(known)}")
-    if len(values) > MOST_SLICES:
-        raise ValueError(
-            f"{fact!r} has {len(values)} values, more than the {MOST_SLICES} that a report can be split by; "
-            "give a coarser fact"
-        )
 
 
 def coverage(ratings: Ratings, aside: pl.DataFrame) -> Coverage:

@@ -68,6 +68,7 @@ def plain(report: Report) -> dict[str, Any]:
         "generated_at": _time(report.generated_at),
         "bands": encodable(report.bands),
         "sources": [encodable(source) for source in report.sources],
+        **({"only": [encodable(one) for one in report.only]} if report.only else {}),
         "dimensions": [_dimension(dimension) for dimension in report.dimensions],
         "coverage": {
             "items": coverage.items,

@@ -87,6 +87,8 @@ def render(report: Report, width: int = WIDTH, colour: bool = False) -> str:
 def _report(report: Report) -> Iterable[RenderableType]:
     at = report.generated_at.strftime("%Y-%m-%d %H:%M %Z").strip()
     yield Text.assemble((_name(report.study, TEXT), "bold"), (f"  {at}", "dim"))
+    if report.only:
+        yield Text(f"Only: {_name('; '.join(report.only), TEXT)}", "yellow")
     yield _coverage(report.coverage, report.sources)
     for dimension in report.dimensions:
         yield Text()
