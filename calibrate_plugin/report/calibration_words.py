@@ -106,6 +106,8 @@ def verdict(found: Ceiling) -> str:
     if found.unanswered and found.as_wrong is not None:
         unanswered = display.plural(found.unanswered, "unanswered item")
         parts.append(f"with {unanswered} as wrong {number(found.as_wrong)}")
+    if difference.interval is not None:
+        parts += [display.warning_text(w) for w in difference.warnings if w != told.reason]
     parts.append(f"margin {told.margin:g}{_no_interval(measures)}")
     return f"{head}. {'; '.join(parts)}. It speaks for these annotators only: {people}."
 

@@ -149,6 +149,23 @@ def test_too_few_failures_keep_the_favourable_word_away() -> None:
     assert found.verdict.more_items == 100  # five failures instead of four: 500 items
 
 
+def test_a_difference_that_hangs_on_a_few_items_is_warned_of_and_may_still_be_favourable() -> None:
+    rng = np.random.default_rng(3)
+    levels = rng.integers(0, 2, 200)
+    other = np.where(np.arange(200) < 20, 1 - levels, levels)
+    for differing, warnings in ((3, ("handful",)), (30, ())):
+        judge = np.where(np.arange(200) >= 200 - differing, 1 - levels, levels)
+        # beside a, the judge differs on `differing` items; beside b on 20 more
+        told = ceiling(panel(BINARY, {"a": levels, "b": other}, {"judge": judge}), 2, FAST)
+        assert told.difference.details["differing"] == (2 * differing + 20) / 2
+        alone = ceiling(panel(BINARY, {"a": levels, "b": levels}, {"judge": judge}), 2, FAST)
+        assert alone.difference.details["differing"] == differing
+        assert alone.difference.warnings == warnings
+    near = np.where(np.arange(200) >= 197, 1 - levels, levels)
+    found = ceiling(panel(BINARY, {"a": levels, "b": other}, {"judge": near}), 2, FAST)
+    assert found.verdict.word == "like another annotator"
+
+
 def test_a_judge_that_abstains_on_the_hard_half_is_not_like_an_annotator() -> None:
     rng = np.random.default_rng(2)
     easy = [0, 1] * 100

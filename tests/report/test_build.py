@@ -161,6 +161,14 @@ def test_warnings_tell_of_answers_that_hardly_occur() -> None:
     rare = reported(BINARY, grid(ann="T" * 30 + "FFFF", ben="T" * 30 + "FFTT")).annotators.kappa
     often = reported(BINARY, grid(ann="T" * 30 + "F" * 6, ben="T" * 31 + "F" * 5)).annotators.kappa
     assert (rare.warnings, often.warnings) == (("rare_answer",), ())
+    same = reported(BINARY, grid(ann="T" * 30 + "F" * 9, ben="T" * 30 + "F" * 9)).annotators.kappa
+    unshared = reported(BINARY, grid(ann="T" * 30 + "F" * 6 + "T" * 5, ben="T" * 35 + "F" * 6)).annotators.kappa
+    assert (same.warnings, unshared.warnings) == (("handful",), ("handful",))
+
+
+def test_without_an_interval_nobody_is_warned_of_a_narrow_one() -> None:
+    few = reported(BINARY, grid(ann="T" * 4 + "F" * 5, ben="T" * 4 + "F" * 5)).annotators.kappa
+    assert few.interval is None and few.warnings == ("rare_answer",)
 
 
 # what was set aside
