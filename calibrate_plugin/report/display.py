@@ -48,6 +48,7 @@ REASON_NAMES: dict[str, str] = {
 #: What a warning beside a number means.
 WARNINGS: dict[str, str] = {
     "rare_answer": "all answers but the most frequent one are fewer than 5 on a side, so a handful decides this kappa",
+    "handful": "a handful of items decides this number, so its interval may be too narrow",
 }
 
 #: Why a record could not be read as a label, and the finer causes of a deletion; why a label does not count is told by
