@@ -22,6 +22,8 @@ import polars as pl
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Dimension, Report, frame
 
 GROUP = "calibrate_plugin.connectors"
+#: How a key begins that hides which item a task is of; the study's own facts tell which (fact ``STANDS_FOR``).
+BLIND_KEY, STANDS_FOR = "blind-", "stands_for"
 
 
 class ConnectorError(Exception):

@@ -18,7 +18,7 @@ from calibrate_plugin.connector import (
     Source,
     open_source,
 )
-from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Report, Study, frame
+from calibrate_plugin.model import ASIDE, ITEMS, LABELS, OWN, Report, Study, frame
 from calibrate_plugin.ratings.rules import Ratings
 from calibrate_plugin.report import json
 from calibrate_plugin.report.build import Pulled, build, item_agreement
@@ -61,6 +61,8 @@ def pulled(store: Store, number: int | None = None) -> Pulled:
     """What the store knew at a sync number (now: None), as the rules take it."""
     labels = store.as_of(number)
     items, aside = store.item_facts(number), store.aside(number)
+    # Where two sources tell the same fact of an item the first one counts, and what the study itself says comes first.
+    items = items.sort(pl.col("source") != OWN, maintain_order=True)
     return Pulled(
         parts_of(labels),
         items.select(list(ITEMS)),

@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import polars as pl
 import sqlalchemy as sa
 
 from calibrate_plugin.connector import (
+    BLIND_KEY,
+    STANDS_FOR,
     ConnectorError,
     Covered,
     Held,
@@ -25,6 +28,7 @@ from calibrate_plugin.connector import (
     Source,
     Unavailable,
 )
+from calibrate_plugin.model import OWN
 from calibrate_plugin.store import Busy, Recording, Store, StoreError, Tally, said
 
 log = logging.getLogger(__name__)
@@ -109,7 +113,7 @@ def _pull(
         with _closed(source.pull(since)) as pulled:
             for piece in pulled:
                 if isinstance(piece, Page):
-                    recording.add(piece)
+                    recording.add(named(store, piece))
                 else:
                     recording.publish(piece, accept_deletions=accept_deletions)
                 if progress is not None:
@@ -163,6 +167,23 @@ def _pull(
         requests=requests(),
         seconds=(finished - started).total_seconds(),
         retry=retry,
+    )
+
+
+def named(store: Store, page: Page) -> Page:
+    """The page with its items' own names, where tasks were given keys that hide them."""
+    told = [frame["item"] for frame in (page.labels, page.items, page.aside)]
+    keys = {k for items in told for k in items.filter(items.str.starts_with(BLIND_KEY).fill_null(False)).to_list()}
+    if not keys:
+        return page
+    facts = store.item_facts(items=sorted(keys)).filter((pl.col("source") == OWN) & (pl.col("fact") == STANDS_FOR))
+    names = dict(facts.select("item", "value").iter_rows())
+    given = pl.col("item").replace(names)
+    return replace(
+        page,
+        labels=page.labels.with_columns(given),
+        items=page.items.with_columns(given),
+        aside=page.aside.with_columns(given),
     )
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "gate": "calibrate_plugin.cli.gate:gate",
     "alerts": "calibrate_plugin.cli.alerts:alerts",
     "forget": "calibrate_plugin.cli.forget:forget",
+    "sample": "calibrate_plugin.cli.sample:sample",
     "serve": "calibrate_plugin.cli.serve:serve",
     "webhooks": "calibrate_plugin.cli.webhooks:webhooks",
     "completion": "calibrate_plugin.cli.completion:completion",
