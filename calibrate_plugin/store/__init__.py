@@ -201,7 +201,7 @@ class Store:
             )
 
     def known(self, source: str, scope: Scope) -> pl.DataFrame:
-        """The labels of a source in a scope that are not retired (columns of LABELS)."""
+        """The labels of a source in a scope that are not retired (columns of LABELS), with the times that the source says."""
         with self._database.read() as connection:
             return reading.known(connection, text(source), scope)
 

@@ -177,8 +177,8 @@ def as_of(
 
 
 def known(connection: sa.Connection, source: str, scope: Scope) -> pl.DataFrame:
-    """The live labels of a source in a scope (columns of LABELS)."""
-    parts = [_rows(connection, tests)[1] for tests in live(connection, source, scope)]
+    """The live labels of a source in a scope (columns of LABELS), with the times that the source itself says."""
+    parts = [_rows(connection, tests, said=True)[1] for tests in live(connection, source, scope)]
     return pl.concat([pl.DataFrame(schema=HISTORY), *parts]).select(list(LABELS))
 
 
@@ -326,12 +326,15 @@ def _rows(
     items: Sequence[str] | None = None,
     with_reasons: bool = True,
     until: int | None = None,
+    said: bool = False,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The labels for which ``tests`` hold: the bare rows, and the same with everything joined (HISTORY).
+    """The labels for which ``tests`` hold: the bare rows, and the same with everything joined (HISTORY). ``said``: the
+    time is the source's own, also where an edit was seen that it gives no time for.
 
     ``until``: the highest id there can be; then the table is read from one end to the other, else through its indexes.
     """
-    query = sa.select(*(labels.c[c] for c in ROW)).where(*tests)
+    at = sa.func.coalesce(labels.c.said_at, labels.c.at).label("at")
+    query = sa.select(*(at if said and c == "at" else labels.c[c] for c in ROW)).where(*tests)
     if items is not None:
         wanted = stored(connection, items)
         shape = {"id": pl.Int64, "item": pl.String}

@@ -568,6 +568,13 @@ class _Pull:
             gone = self.runs.deleted(known_runs)
             labels = (
                 labels.join(before.unique("record", keep="last"), on="record", how="left", maintain_order="left")
+                # A trace may be an item of other runs too; what was scored on an observation was of that run only.
+                .with_columns(
+                    pl.when(pl.col("task").is_not_null() & pl.col("_run").is_in(sorted(gone)))
+                    .then(None)
+                    .otherwise("run")
+                    .alias("run")
+                )
                 .with_columns(
                     pl.when(pl.col("run").is_null() & pl.col("_run").is_in(sorted(gone)))
                     .then(pl.lit("run_deleted"))

@@ -150,6 +150,24 @@ def test_the_rows_of_the_page_one_after_the_other(
         walk.run()
         assert walk.causes() == {"version"}
 
+        # That evaluation run was deleted, with all its scores.
+        for name in walk.observations("third"):
+            del walk.judges.project.state.observations[name]
+        walk.judges.project.state.table.generation += 1
+        walk.run()
+        assert walk.causes() == {"run_deleted"}
+        assert "the run third was deleted" in walk.why()["evaluator.score", "safety-judge"][0]["sentence"]
+
+        # An annotator was deleted. Label Studio tells nobody, so a full reading finds it.
+        leaving = label_studio.sign_up("leaving@example.com")
+        label_studio.annotate(walk.tasks[1], leaving, choose("safety", "Fail"))
+        walk.run()
+        label_studio.delete(f"/api/users/{leaving.id}/")
+        walk.run("--full")
+        assert walk.causes() == {"annotator_deleted"}
+        (step,) = walk.why()["annotators.kappa", None]
+        assert step["n"] == 1 and step["changes"][0]["item"] == "trace-1"
+
         # An item was deleted.
         label_studio.delete(f"/api/tasks/{walk.tasks[3]}/")
         walk.run()

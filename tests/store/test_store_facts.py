@@ -472,6 +472,13 @@ def test_the_items_that_changed_between_two_numbers_are_told(store: Store) -> No
     assert len(store.changed_items(0, 1)) == 8
 
 
+def test_a_source_is_shown_the_time_that_it_said_itself(store: Store) -> None:
+    ok(store, page(label("1")), EVERYTHING)
+    ok(store, page(label("1", rater=None)), EVERYTHING)  # its person was deleted; the platform moves no time
+    assert store.as_of()["at"].to_list() != [T0]
+    assert store.known("people", Scope())["at"].to_list() == [T0]
+
+
 def test_what_is_known_of_a_scope_is_what_is_live_there(store: Store) -> None:
     rows = [label(str(n), "ab"[n % 2], job=str(n % 3), placed=T0 + timedelta(days=n)) for n in range(12)]
     ok(store, page(*rows), EVERYTHING)

@@ -683,7 +683,7 @@ def test_changed_settings_read_the_old_scores_again_under_them(tmp_path: Path, c
 
 def test_closing_a_pull_ends_its_threads_and_its_requests() -> None:
     with LangfuseStandin() as server:
-        server.add_scores(spread(5000, step=60))
+        server.add_scores(spread(20_000, step=15))
         server.faults.latency = 0.01
         threads = threading.active_count()
         pull = source_of(server).pull()
@@ -696,7 +696,7 @@ def test_closing_a_pull_ends_its_threads_and_its_requests() -> None:
         sent = len(server.requests)
         threading.Event().wait(0.1)
         assert len(server.requests) <= sent + 1
-        assert sent < 45
+        assert sent < 190  # of 200 pages
         assert threading.active_count() <= threads + 12  # the server's own threads for open connections
 
 
@@ -801,6 +801,27 @@ def test_the_scores_of_a_deleted_run_retire_with_it_once_it_is_asked_for(tmp_pat
         assert retired == {f"kept-{i}": None for i in range(3)} | {f"deleted-{i}": "run_deleted" for i in range(3)}
         assert set(study.all_labels()["run"]) == {"kept", "deleted"}
         assert study.sync(source=source_of(server, settings(lift=True))).changed == 0
+
+
+def test_a_deleted_runs_scores_go_with_it_even_where_another_run_looked_at_the_same_traces(tmp_path: Path) -> None:
+    with LangfuseStandin() as server:
+        for run in ("first", "second"):
+            server.add_observation(f"{run}-o", "shared", start=day(29), experiment={"id": run})
+            server.add_score(
+                id=run, name="safety", value=True, traceId="shared", observationId=f"{run}-o", timestamp=day(29),
+                source="EVAL",
+            )  # fmt: skip
+        study = Study(server, tmp_path / "s.db", settings(lift=True))
+        study.sync()
+        assert dict(study.labels().select("record", "run").rows()) == {"first": "first", "second": "second"}
+        del server.project.state.observations["second-o"]
+        server.project.state.table.generation += 1
+        study.sync(source=source_of(server, settings(lift=True)))
+        found = {
+            record: (run, retired)
+            for record, run, retired in study.all_labels().select("record", "run", "retired").rows()
+        }
+        assert found == {"first": ("first", None), "second": ("second", "run_deleted")}
 
 
 def test_a_label_keeps_the_columns_that_a_store_compares() -> None:
