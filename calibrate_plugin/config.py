@@ -44,9 +44,28 @@ class StudyTable(_Table):
     gold: str | None = None
     store: str | None = None
 
+    guideline: str | None = None
 
 class DesignTable(_Table):
     """``[design]``: how the items that people labelled were chosen."""
+class TargetTable(_Table):
+    """``[target.NAME]``: what a dimension's labels are to reach, written down before anybody labels.
+
+    ``items`` that ``people`` annotators answer each; kappa between them (``kappa`` at ``pass_rate``) to within ``half_width``
+    at each side; ``gold`` items of each class, so that a judge that is right on ``observed`` of them has a lower bound of
+    ``bound``.
+    """
+
+    items: int | None = Field(None, ge=1)
+    people: int = Field(2, ge=2, le=1000)
+    half_width: float | None = Field(None, gt=0, lt=1)
+    kappa: float | None = Field(None, gt=-1, lt=1)
+    pass_rate: float | None = Field(None, gt=0, lt=1)
+    gold: int | None = Field(None, ge=1)
+    observed: float | None = Field(None, gt=0, le=1)
+    bound: float | None = Field(None, gt=0, lt=1)
+
+
 
     kind: Literal["random", "stratified", "balanced"]
     dimension: str | None = None
@@ -128,6 +147,7 @@ class Document(_Table):
     design: DesignTable | None = None
 
 
+    target: dict[str, TargetTable] = {}
 @dataclass(frozen=True, slots=True)
 class Config:
     """A study with its sources. ``document`` is the file as read, for keeping and comparing settings states."""
@@ -141,6 +161,8 @@ class Config:
     alerts: AlertsTable = field(default_factory=AlertsTable)
 
 
+    guideline: Path | None = None
+    target: Mapping[str, TargetTable] = field(default_factory=dict)
 def load(path: Path) -> Config:
     """The settings in the file ``path``; relative paths in it count from its folder. Raises SettingsError."""
     try:
@@ -218,7 +240,33 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
     store = parsed.study.store or "calibrate.db"
     if "://" not in store:
         store = str(path.parent / store)
-    return Config(study, sources, store, path, document, parsed.gate, parsed.alerts)
+    guideline = parsed.study.guideline
+    return Config(
+        study,
+        sources,
+        store,
+        path,
+        document,
+        parsed.gate,
+        parsed.alerts,
+        None if guideline is None else path.parent / guideline,
+        _target(parsed, parts, path),
+    )
+
+
+def _target(document: Document, parts: Mapping[str, tuple[str, ...]], path: Path) -> dict[str, TargetTable]:
+    """What each dimension is to reach; several choices of one question have one target."""
+    found: dict[str, TargetTable] = {}
+    for name, table in document.target.items():
+        if name not in parts:
+            raise SettingsError(f"{path}: target.{name} is no dimension; there are: {', '.join(parts)}")
+        if table.items is None and table.half_width is None and table.gold is None:
+            raise SettingsError(
+                f"{path}: target.{name} asks for nothing; give items, half_width or gold, or let `calibrate-plugin plan "
+                "--write` write it"
+            )
+        found |= dict.fromkeys(parts[name], table)
+    return found
 
 
 def _design(document: Document, parts: Mapping[str, tuple[str, ...]], path: Path) -> Sampling | None:

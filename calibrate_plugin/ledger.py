@@ -16,8 +16,9 @@ def record(
     store: Store, *, labels: pl.DataFrame | None = None, items: pl.DataFrame | None = None, wait: float = 60
 ) -> int | None:
     """Write labels (columns of LABELS, each with a ``record``) and facts about items (columns of ITEMS); a record or a fact
-    that is there already is replaced. Returns the sync number, None where nothing was new."""
-    with store.work(wait=60):
+    that is there already is replaced. Returns the sync number, None where nothing was new. Raises Busy where somebody else still works
+    on the store after ``wait`` seconds."""
+    with store.work(wait=wait):
         recording = store.record(OWN)
         recording.add(Page(frame(LABELS, labels), frame(ITEMS, items)))
         recording.publish(None)

@@ -4,31 +4,50 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import polars as pl
 
-from calibrate_plugin.model import Answer, Disagreement
+from calibrate_plugin import rulings
+from calibrate_plugin.model import Answer, Disagreement, Ruling
+from calibrate_plugin.ratings.rulings import late_rows
 from calibrate_plugin.report.display import cell
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.store import Store
 
 Kind = Literal["", "humans", "judges"]
 MOST_CSV = 5_000  # items in one CSV
-COLUMNS = ("item", "distance", "rater", "kind", "version", "answer", "reason", "at", "link")
+COLUMNS = (
+    "item",
+    "distance",
+    "rater",
+    "kind",
+    "version",
+    "answer",
+    "reason",
+    "at",
+    "link",
+    "ruling",
+    "cause",
+    "ruled_by",
+)
+#: What a disagreement may be asked for by, beside the causes of rulings.
+OPEN, RULED = "open", "ruled"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which disagreements of a dimension. Empty: all of them. ``kind``: between annotators, or of an evaluator with one."""
+    """Which disagreements of a dimension. Empty: all of them. ``kind``: between annotators, or of an evaluator with one.
+    ``ruling``: ``OPEN``, ``RULED`` or a cause."""
 
     dimension: str
     evaluator: str = ""
     version: str = ""
     annotator: str = ""
     kind: Kind = ""
+    ruling: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +64,31 @@ class Disagreements:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._sorted: OrderedDict[tuple[str, Wanted], pl.DataFrame] = OrderedDict()
+        self._rulings: tuple[tuple[int, int], Mapping[tuple[str, str], Ruling]] = ((-1, -1), {})
         self._lock = threading.Lock()
+
+    def rulings(self, state: State) -> Mapping[tuple[str, str], Ruling]:
+        """Every ruling that stands now, by item and dimension: whoever rules sees it at once, before it is counted."""
+        key = (state.serial, self.store.latest())
+        with self._lock:
+            if self._rulings[0] == key:
+                return self._rulings[1]
+        found = rulings.read(self.store, state.study, called=state.called)
+        with self._lock:
+            self._rulings = key, found
+        return found
 
     def page(self, state: State, wanted: Wanted, page: int, size: int) -> Found:
         """Page 1 is the first. Raises KeyError for a dimension that is not there."""
-        items = self._items(state, wanted)
+        items = self._items(state, replace(wanted, ruling=""))
+        if wanted.ruling:
+            decided = [
+                item
+                for (item, dimension), one in self.rulings(state).items()
+                if dimension == wanted.dimension and wanted.ruling in (OPEN, RULED, one.cause)
+            ]
+            among = pl.col("item").is_in(pl.Series("item", decided, dtype=pl.String).implode())
+            items = items.filter(~among if wanted.ruling == OPEN else among)
         some = items[(page - 1) * size : page * size]
         return Found(items.height, tuple(self._told(state, wanted.dimension, some)))
 
@@ -66,6 +105,7 @@ class Disagreements:
             for a in one.answers:
                 row: list[Any] = [one.item, f"{one.distance:g}", a.rater, a.kind, a.version, a.value]
                 row += [a.reason or "", a.at.isoformat() if a.at else "", a.link or ""]
+                row += [one.ruling.value, one.ruling.cause or "", one.ruling.by] if one.ruling else ["", "", ""]
                 writer.writerow([cell(str(text)) for text in row])
         return out.getvalue()
 
@@ -77,7 +117,7 @@ class Disagreements:
                 return self._sorted[key]
         pairs = state.differing[wanted.dimension].frame
         judged = pl.col("evaluator").is_not_null()
-        tests = [pl.lit(True)]
+        tests: list[pl.Expr] = []
         if wanted.evaluator:
             tests.append(pl.col("evaluator") == wanted.evaluator)
         if wanted.version:
@@ -87,7 +127,7 @@ class Disagreements:
         if wanted.kind:
             tests.append(judged if wanted.kind == "judges" else ~judged)
         items = (
-            pairs.filter(pl.all_horizontal(tests).fill_null(False))
+            pairs.filter(*(test.fill_null(False) for test in tests))
             .group_by("item")
             .agg(pl.col("distance").max(), (~judged).any().alias("humans"), judged.any().alias("judges"))
             .sort(["distance", "item"], descending=[True, False])
@@ -104,12 +144,18 @@ class Disagreements:
         scale = answers.dimension.scale
         rows = answers.counted.sort("rater")
         about = ratings.labels.select("item", "reason", "at", "link")[rows["row"].to_numpy()]
+        late = set(late_rows(answers, ratings.labels)["row"])
         said: dict[str, list[Answer]] = {}
-        for (rater, level, value), (item, reason, at, link) in zip(
-            rows.select("rater", "level", "number").rows(), about.rows(), strict=True
+        for (row, rater, level, value), (item, reason, at, link) in zip(
+            rows.select("row", "rater", "level", "number").rows(), about.rows(), strict=True
         ):
             who = answers.raters[rater]
             written = scale.names[level] if scale.levels is not None else f"{value:g}"
-            said.setdefault(item, []).append(Answer(who.name, who.kind, who.version, written, reason, at, link))
+            said.setdefault(item, []).append(
+                Answer(who.name, who.kind, who.version, written, reason, at, link, row in late)
+            )
+        decided = self.rulings(state)
         for item, distance, humans, judges in some.rows():
-            yield Disagreement(item, distance, humans, judges, tuple(said.get(item, ())))
+            yield Disagreement(
+                item, distance, humans, judges, tuple(said.get(item, ())), decided.get((item, dimension))
+            )

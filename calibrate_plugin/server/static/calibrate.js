@@ -19,7 +19,8 @@
       const next = fresh.querySelector("main");
       if (!next) return;
       const held = document.activeElement;
-      if (held && old.contains(held) && /^(INPUT|SELECT|TEXTAREA)$/.test(held.tagName)) {
+      const begun = [...old.querySelectorAll("textarea, input:not([type=hidden])")].some((f) => f.value !== f.defaultValue);
+      if (begun || (held && old.contains(held) && /^(INPUT|SELECT|TEXTAREA)$/.test(held.tagName))) {
         said.textContent = "There are new numbers; reload to see them.";
         return;
       }
