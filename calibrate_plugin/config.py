@@ -42,12 +42,10 @@ class StudyTable(_Table):
     count_not_blind: bool = False
     pseudonyms: bool = False
     gold: str | None = None
+    guideline: str | None = None
     store: str | None = None
 
-    guideline: str | None = None
 
-class DesignTable(_Table):
-    """``[design]``: how the items that people labelled were chosen."""
 class TargetTable(_Table):
     """``[target.NAME]``: what a dimension's labels are to reach, written down before anybody labels.
 
@@ -66,6 +64,8 @@ class TargetTable(_Table):
     bound: float | None = Field(None, gt=0, lt=1)
 
 
+class DesignTable(_Table):
+    """``[design]``: how the items that people labelled were chosen."""
 
     kind: Literal["random", "stratified", "balanced"]
     dimension: str | None = None
@@ -145,9 +145,9 @@ class Document(_Table):
     gate: GateTable = GateTable()
     alerts: AlertsTable = AlertsTable()
     design: DesignTable | None = None
-
-
     target: dict[str, TargetTable] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """A study with its sources. ``document`` is the file as read, for keeping and comparing settings states."""
@@ -159,10 +159,10 @@ class Config:
     document: Mapping[str, Any] = field(default_factory=dict)
     gate: GateTable = field(default_factory=GateTable)
     alerts: AlertsTable = field(default_factory=AlertsTable)
-
-
     guideline: Path | None = None
     target: Mapping[str, TargetTable] = field(default_factory=dict)
+
+
 def load(path: Path) -> Config:
     """The settings in the file ``path``; relative paths in it count from its folder. Raises SettingsError."""
     try:
