@@ -110,7 +110,7 @@ def events(store: Store, config: Config, turn: Turn, before: history.Moment | No
                 )
     if before is not None:
         if "version" in asked:
-            found += _versions(json.loads(_kept(store, before)), turn, f"{before.number}/{before.settings}")
+            found += _versions(store, json.loads(_kept(store, before)), turn)
         if "disagreements" in asked:
             found += _disagreements(store, config, before, turn)
     return found
@@ -122,17 +122,32 @@ def _kept(store: Store, moment: history.Moment) -> bytes:
     )
 
 
-def _versions(before: Mapping[str, Any], turn: Turn, since: str) -> list[Event]:
-    was = {
-        (d["name"], e["evaluator"]): e["version"] for d in before["dimensions"] for e in d["evaluators"] if e["live"]
+def _live(report: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    return {
+        (d["name"], e["evaluator"]): e["version"] for d in report["dimensions"] for e in d["evaluators"] if e["live"]
     }
+
+
+def _live_since(store: Store, dimension: str, evaluator: str, version: str) -> int:
+    """The kept report that was the first with this live version: whoever looks names the change alike."""
+    first = 0
+    for kept in store.reports():
+        if _live(json.loads(store.report(kept.id))).get((dimension, evaluator)) != version:
+            break
+        first = kept.id
+    return first
+
+
+def _versions(store: Store, before: Mapping[str, Any], turn: Turn) -> list[Event]:
+    was = _live(before)
     found = []
     for dimension in turn.report.dimensions:
         for e in dimension.evaluators:
             old = was.get((dimension.name, e.evaluator))
             if e.live and old is not None and old != e.version:
                 title = f"{dimension.name}: the live version of {e.evaluator} is {e.version or '(none)'}; it was {old or '(none)'}"
-                key = "\x1f".join(("version", dimension.name, e.evaluator, old, e.version, since))
+                since = _live_since(store, dimension.name, e.evaluator, e.version)
+                key = "\x1f".join(("version", dimension.name, e.evaluator, old, e.version, str(since)))
                 found.append(
                     Event(key, "version", True, title, detail={"dimension": dimension.name, "judge": e.evaluator})
                 )

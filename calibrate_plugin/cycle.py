@@ -57,9 +57,10 @@ def open_all(config: Config) -> dict[str, Source]:
     return {name: open_source(settings) for name, settings in config.sources.items()}
 
 
-def pulled(store: Store, number: int | None = None) -> Pulled:
-    """What the store knew at a sync number (now: None), as the rules take it."""
-    labels = store.as_of(number)
+def pulled(store: Store, number: int | None = None, *, reasons: bool = True) -> Pulled:
+    """What the store knew at a sync number (now: None), as the rules take it; without ``reasons`` what people wrote is left
+    out, which no number needs."""
+    labels = store.as_of(number, reasons=reasons)
     items, aside = store.item_facts(number), store.aside(number)
     # Where two sources tell the same fact of an item the first one counts, and what the study itself says comes first.
     items = items.sort(pl.col("source") != OWN, maintain_order=True)

@@ -41,7 +41,8 @@ class State:
     """The numbers at a sync number. Nothing in it ever changes; a newer state takes its place.
 
     ``differing``: per dimension the pairs of answers that differ (``recount.differing``); ``agreement``: the rows of
-    ``build.item_agreement``. ``serial`` counts the states of this process.
+    ``build.item_agreement``. ``serial`` counts the states of this process; ``touched`` is, per dimension, the serial since which
+    none of its labels and no fact of their items changed.
     """
 
     serial: int
@@ -57,6 +58,7 @@ class State:
     counts: Counts
     called: Mapping[tuple[str, str], str]
     names: Mapping[str, Mapping[str, str]]
+    touched: Mapping[str, int]
 
     def rated(self, store: Store, items: Sequence[str]) -> Ratings:
         """What the rules make of some items, with their written reasons."""
@@ -130,7 +132,7 @@ class Numbers:
         self._whole(None, ratings, labels)
         differing = {name: Overlay(pairs) for name, pairs in recount.differing(ratings).items()}
         agreement = Overlay(item_agreement(ratings), ("dimension", "item"))
-        self._publish(number, at, differing, agreement, full=True)
+        self._publish(number, at, differing, agreement, None)
 
     def _whole(self, run: str | None, ratings: Ratings, labels: pl.DataFrame) -> None:
         """The reports of dimensions that are not counted in tables."""
@@ -181,7 +183,11 @@ class Numbers:
         differing = {name: old.replaced(items, fresh[name]) for name, old in state.differing.items()}
         agreement = state.agreement.replaced(items, item_agreement(replaced[1]))
         self._known, self._called, self._names = known, called, names
-        self._publish(number, at, differing, agreement, full=False)
+        touched = {d for d in differing if not _answered(replaced[0], d).equals(_answered(replaced[1], d))}
+        facts = (self.store.item_facts(n, items=items) for n in (state.number, number))
+        if not next(facts).equals(next(facts)):
+            touched = set(differing)
+        self._publish(number, at, differing, agreement, touched)
 
     def _renamed(
         self, counts: Counts, before: pl.DataFrame, after: pl.DataFrame, number: int
@@ -208,8 +214,15 @@ class Numbers:
     # --- the report
 
     def _publish(
-        self, number: int, at: datetime, differing: Mapping[str, Overlay], agreement: Overlay, *, full: bool
+        self,
+        number: int,
+        at: datetime,
+        differing: Mapping[str, Overlay],
+        agreement: Overlay,
+        touched: set[str] | None,
     ) -> None:
+        """``touched``: the dimensions of which anything changed; None where everything was computed anew."""
+        before = self.state.touched if self.state is not None else {}
         report = self._report(None, number, at)
         self._serial += 1
         runs = tuple(sorted(self._known[None].counts.runs))
@@ -223,11 +236,12 @@ class Numbers:
             differing,
             agreement,
             runs,
-            full,
+            touched is None,
             self.study,
             self._known[None].counts,
             self._called,
             self._names,
+            {d: self._serial if touched is None or d in touched else before[d] for d in differing},
         )
 
     def _report(self, run: str | None, number: int, at: datetime) -> Report:

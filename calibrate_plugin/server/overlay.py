@@ -29,7 +29,7 @@ class Overlay:
         """All rows in one table, sorted by ``order``; this costs as much as the table is long."""
         if not self._gone:
             return self._base
-        whole = pl.concat([_without(self._base, self._gone), self._fresh])
+        whole = pl.concat([_without(self._base, self._gone), self._fresh], rechunk=True)
         return whole.sort(self._order) if self._order else whole
 
     def replaced(self, items: Iterable[str], fresh: pl.DataFrame) -> Overlay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,14 +15,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from calibrate_plugin.config import Config
 from calibrate_plugin.connector import Source
+from calibrate_plugin.server.calibration import Calibrations
 from calibrate_plugin.server.history import History
 from calibrate_plugin.server.numbers import Numbers, State
 from calibrate_plugin.store import Store
+from calibrate_plugin.store.outbox import Outbox, Waiting
+from calibrate_plugin.sync import SyncOutcome
 
 log = logging.getLogger(__name__)
 
 #: Before the job of a hint after which everything there must be asked for: something may be gone.
 WHOLE = "whole: "
+ALERTS = 10  # delivered ones that are shown
 QUEUE = 50  # events that a page may lag behind before it is let go
 
 
@@ -37,6 +41,7 @@ class Pace:
     reconcile: float = 86_400.0
     look: float = 0.5  # how often the store is looked at for what other processes wrote
     retry: float = 1.0  # the first pause after a failure; each next one is twice as long
+    patience: float = 3.0  # how long results wait for the calibration of the same numbers before they are pushed
     tries: int = 6  # after so many failures in a row it is left to the schedule, or to a person
 
 
@@ -87,6 +92,13 @@ class Meters:
         self.measure = Gauge(
             "calibrate_measure", "A number of the report.", ["dimension", "subject", "statistic"], registry=r
         )
+        self.calibration = Gauge(
+            "calibrate_calibration",
+            "A number of the last calibration; the verdict that holds is 1.",
+            ["dimension", "evaluator", "version", "statistic"],
+            registry=r,
+        )
+        self.alerts = Gauge("calibrate_alerts_waiting", "Alerts that are not delivered yet.", registry=r)
 
 
 class Broadcast:
@@ -138,6 +150,7 @@ class Service:
         self.pace = pace or Pace()
         self.pushing = pushing
         self.numbers = Numbers(store, config.study)
+        self.calibrations = Calibrations(store)
         self.history = History(store)
         self.events = Broadcast()
         self.meters = Meters()
@@ -145,10 +158,55 @@ class Service:
         self.woken = threading.Event()
         #: What a person asked to be tried again, or pulled now: names of sources and ``push: NAME``; "" is everything.
         self.asked: set[str] = set()
+        #: What pages and API show: the newest numbers, once their pages are drawn.
+        self.state: State | None = None
+        # Who wants to know; each is set by the one who does.
+        self.draw: Callable[[State], None] = lambda state: None
+        self.changed: Callable[[], None] = lambda: None
+        self.turned: Callable[[Iterable[SyncOutcome], int], None] = lambda outcomes, report: None
+        self.posted: Callable[[], None] = lambda: None
 
     @property
-    def state(self) -> State | None:
-        return self.numbers.state
+    def stamp(self) -> str:
+        """Names what the pages show."""
+        return self.stamp_of(self.state) if self.state is not None else ""
+
+    def stamp_of(self, state: State) -> str:
+        return f"{state.stamp}.{self.calibrations.serial}"
+
+    def show(self, state: State) -> None:
+        """Draw what is wanted of new numbers, and let everybody see them."""
+        before = self.state
+        if state is before:
+            return
+        self._drawn(state)
+        self.state = state
+        if before is None or state.stamp != before.stamp:
+            self.health.last_report = self.store.now()
+            self.events.tell(self.stamp)
+        self.changed()
+
+    def calibrated(self, state: State) -> None:
+        """There are new calibrations."""
+        gauge = self.meters.calibration
+        gauge.clear()
+        for dimension, judge, version, statistic, value in self.calibrations.measured(state):
+            gauge.labels(dimension, judge, version, statistic).set(float("nan") if value is None else value)
+        self._drawn(state)
+        self.events.tell(self.stamp)
+        self.woken.set()  # they are pushed
+
+    def _drawn(self, state: State) -> None:
+        try:
+            self.draw(state)
+        except Exception:
+            log.exception("pages could not be drawn; each is when it is looked at")
+
+    def parked(self, what: str, message: str) -> None:
+        """Something that will not mend itself."""
+        before = self.health.troubles.get(what)
+        since = before.since if before is not None else self.store.now()
+        self.health.troubles[what] = Trouble(what, message, 1, since, None)
 
     def wake(self) -> None:
         """Something came that is worth a look."""
@@ -182,6 +240,8 @@ class Service:
                 },
             )
         health = self.health
+        box = Outbox(self.store)
+        alerts = [*reversed(box.listed(delivered=False)), *box.listed(delivered=True, limit=ALERTS)]
         return {
             "status": "parked"
             if any(t.parked for t in health.troubles.values())
@@ -207,4 +267,17 @@ class Service:
                 for t in list(health.troubles.values())
             ],
             "pushed": dict(health.pushed),
+            "alerts": [_alert(one) for one in alerts[: 5 * ALERTS]],
         }
+
+
+def _alert(one: Waiting) -> dict[str, Any]:
+    return {
+        "channel": one.channel,
+        "titles": [event["title"] for event in one.body["data"]["events"]],
+        "at": one.at.isoformat(),
+        "delivered": one.delivered.isoformat() if one.delivered else None,
+        "tries": one.tries,
+        "error": one.error,
+        "next_try": one.due.isoformat() if one.due else None,
+    }

@@ -52,7 +52,7 @@ class Later:
             made = self._made.get(key)
             if made is None or (made.done() and made.exception() is not None):
                 made = self._made[key] = self._pool.submit(make)
-                made.add_done_callback(lambda _: self.service.events.tell(f"{state.stamp} made"))
+                made.add_done_callback(lambda _: self.service.events.tell(f"{self.service.stamp} made"))
                 while len(self._made) > REMEMBERED:
                     self._made.popitem(last=False)
         try:

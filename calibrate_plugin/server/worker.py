@@ -21,7 +21,7 @@ from calibrate_plugin.config import load
 from calibrate_plugin.connector import SettingsError, Write
 from calibrate_plugin.report import json
 from calibrate_plugin.server.history import numbers
-from calibrate_plugin.server.numbers import stamp_of
+from calibrate_plugin.server.numbers import State, stamp_of
 from calibrate_plugin.server.service import WHOLE, Service, Trouble
 from calibrate_plugin.store import Busy, Hint
 from calibrate_plugin.sync import SyncOutcome, sync
@@ -39,8 +39,8 @@ class Worker(threading.Thread):
         super().__init__(name="worker", daemon=True)
         self.service = service
         self._stopping = threading.Event()
-        self._kept: str | None = None  # the stamp of the report that was kept last
-        self._pushed: str | None = None
+        self._kept: tuple[str, int] | None = None  # the stamp and id of the report that was kept last
+        self._pushed: tuple[str, int] | None = None  # the stamp of what was pushed, and the serial of its calibration
         self._ripe_in = 0.0
         self._settings = _written_at(service)
         self._settled = False  # whether the store was looked at since the start
@@ -73,6 +73,7 @@ class Worker(threading.Thread):
         """What is due now, if anything."""
         service = self.service
         self._follow()
+        self._show()
         service.health.troubles.pop("worker", None)
         due = self._due()
         push_due = self._push_due()
@@ -85,10 +86,14 @@ class Worker(threading.Thread):
                 due = self._due()  # another process may have done it meanwhile
                 read = [self._pull(name, mode) for name, mode in due.items() if not self._stopping.is_set()]
                 self._follow()
-                self._keep()
+                kept = self._keep()
+                self._show()
                 fine = {o.source for o in read if o.outcome == "ok"}
                 self._done([h for h in hints if h.source in fine or h.source not in service.sources])
                 self._settled = True
+                if read and kept is not None:
+                    service.turned(read, kept)
+                    service.changed()
                 if self._push_due():
                     self._push()
             finally:
@@ -148,9 +153,20 @@ class Worker(threading.Thread):
         now = service.store.now()
         waiting = [service.health.troubles.get(f"push: {n}") for n in cycle.wants_push(service.config)]
         asked = any(f"push: {n}" in service.asked for n in cycle.wants_push(service.config)) or "" in service.asked
-        if asked or service.state.stamp != self._pushed:
+        if not self._calibrated(service.state):
+            return False
+        if asked or (service.state.stamp, service.calibrations.serial) != self._pushed:
             return all(t is None or asked or (t.next_try is not None and t.next_try <= now) for t in waiting)
         return False
+
+    def _calibrated(self, state: State) -> bool:
+        """Whether there is a calibration to be pushed with the numbers: without any, what an earlier push wrote of it would be
+        removed. The one of these very numbers is waited for a little; after that an older one does until it is there."""
+        calibrations = self.service.calibrations
+        if calibrations.joined(state) is None:
+            return False
+        waited = (self.service.store.now() - (self.service.health.last_report or self._opened)).total_seconds()
+        return calibrations.current(state) or waited >= self.service.pace.patience
 
     # --- the steps of a turn
 
@@ -168,14 +184,13 @@ class Worker(threading.Thread):
         return outcome
 
     def _follow(self) -> None:
-        """Bring the numbers up to the store, and every open page up to the numbers."""
+        """Bring the numbers up to the store."""
         service = self.service
         self._read_settings()
         started = time.monotonic()
-        before = service.state and service.state.stamp
         if not service.numbers.follow(service.store.now(), service.config.study):
             return
-        state = service.state
+        state = service.numbers.state
         assert state is not None
         how = "full" if state.full else "adjusted"
         service.meters.recount_seconds.labels(how).observe(time.monotonic() - started)
@@ -183,9 +198,11 @@ class Worker(threading.Thread):
         for (dimension, subject, statistic), value in numbers(json.plain(state.report)):
             gauge = service.meters.measure.labels(dimension, subject, statistic)
             gauge.set(float("nan") if value is None else value)
-        if state.stamp != before:
-            service.health.last_report = service.store.now()
-            service.events.tell(state.stamp)
+
+    def _show(self) -> None:
+        """Bring every open page up to the numbers."""
+        if self.service.numbers.state is not None:
+            self.service.show(self.service.numbers.state)
 
     def _read_settings(self) -> None:
         """What calibrate.toml says by now. Sources stay those of the start."""
@@ -206,17 +223,19 @@ class Worker(threading.Thread):
             service.health.troubles.pop("settings", None)
         service.config = config
 
-    def _keep(self) -> None:
-        """Keep the report if it says anything new."""
-        service, state = self.service, self.service.state
+    def _keep(self) -> int | None:
+        """Keep the report if it says anything new; the id of the one that says this."""
+        service, state = self.service, self.service.numbers.state
         if state is None:
-            return
-        if state.stamp != self._kept:
+            return None
+        if self._kept is None or state.stamp != self._kept[0]:
             newest = service.store.reports(1)
             if not newest or stamp_of(service.store.report(newest[0].id)) != state.stamp:
-                cycle.keep(service.store, service.config, state.body, state.number)
-            self._kept = state.stamp
+                self._kept = state.stamp, cycle.keep(service.store, service.config, state.body, state.number)
+            else:
+                self._kept = state.stamp, newest[0].id
         service.history.follow()
+        return self._kept[1]
 
     def _done(self, hints: list[Hint]) -> None:
         if not hints:
@@ -229,6 +248,8 @@ class Worker(threading.Thread):
     def _push(self) -> None:
         service, state = self.service, self.service.state
         assert state is not None
+        serial, report = service.calibrations.serial, service.calibrations.joined(state)
+        assert report is not None
         runs = {run: service.numbers.run(run) for run in state.runs}
         service.asked -= {"", *(f"push: {n}" for n in cycle.wants_push(service.config))}
         done = cycle.write_back(
@@ -247,7 +268,7 @@ class Worker(threading.Thread):
                     ", ".join(f"{n} {o}" for o, n in sorted(outcomes.items())) or "nothing to write"
                 )
         if not failed:
-            self._pushed = state.stamp
+            self._pushed = state.stamp, serial
 
     def _failed(self, what: str, message: str, *, parks: bool) -> None:
         service, now = self.service, self.service.store.now()

@@ -12,6 +12,7 @@ from told import Told, Woken
 from calibrate_plugin.config import Config, load
 from calibrate_plugin.server.access import Access
 from calibrate_plugin.server.app import application
+from calibrate_plugin.server.background import Background
 from calibrate_plugin.server.service import Pace, Service
 from calibrate_plugin.server.worker import Worker
 from calibrate_plugin.store import Store
@@ -32,11 +33,12 @@ def served(config: Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         people, judges = Woken(rows()), Told(scores())
         pace = Pace(debounce=0.0, cap=1.0, poll=3600, reconcile=86_400, look=0.05, retry=0.01, tries=3)
         service = Service(config, store, {"people": people, "judges": judges}, pace)
-        yield Served(service, people, judges, Worker(service), application(service, Access(), working=False))
+        app = application(service, Access(), working=False)
+        yield Served(service, people, judges, Worker(service), Background(service), app)
 
 
 @pytest.fixture
 def ready(served: Served) -> Served:
-    """The first pull is done."""
-    served.turns(lambda: served.service.state and served.service.state.number >= 2)
+    """The first pull is done, and what it gave was pushed."""
+    served.turns(lambda: served.service.state and served.service.state.number >= 2 and served.people.pushes)
     return served

@@ -12,6 +12,7 @@ from told import Told, Woken, label, till_done
 
 from calibrate_plugin.server.access import Access
 from calibrate_plugin.server.app import application, guarded
+from calibrate_plugin.server.background import Background
 from calibrate_plugin.server.service import Service
 from calibrate_plugin.server.worker import Worker
 
@@ -81,6 +82,7 @@ class Served:
     people: Woken
     judges: Told
     worker: Worker
+    background: Background
     app: FastAPI
 
     def client(self, access: Access | None = None, **more: Any) -> TestClient:
@@ -89,5 +91,9 @@ class Served:
         return TestClient(guarded(app, guard), base_url="http://localhost", follow_redirects=False, **more)
 
     def turns(self, holds: Callable[[], Any]) -> Any:
-        """Let the worker work until something holds."""
-        return till_done(self.worker, holds)
+        """Let the worker and what follows it work until something holds."""
+        return till_done(self, holds)
+
+    def step(self) -> None:
+        self.worker.step()
+        self.background.step()

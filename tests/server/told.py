@@ -127,8 +127,8 @@ class Woken(Told):
         return Pushed(())
 
 
-def till_done(worker: Any, holds: Callable[[], Any]) -> Any:
-    """Let a worker take its turns, one after the other, until something holds."""
+def till_done(working: Any, holds: Callable[[], Any]) -> Any:
+    """Let somebody take one step after the other until something holds."""
     import time
 
     from calibrate_plugin.store import Busy
@@ -137,6 +137,6 @@ def till_done(worker: Any, holds: Callable[[], Any]) -> Any:
     while not (found := holds()):
         assert time.monotonic() < end, "it did not happen in time"
         with contextlib.suppress(Busy):
-            worker.step()
+            working.step()
         time.sleep(0.002)
     return found
