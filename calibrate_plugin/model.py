@@ -53,6 +53,9 @@ RETIRED = ("annotator_deleted", "job_deleted", "item_deleted", "run_deleted", "r
 #: What a source knows about items beside their labels: one row per item and fact (system, language, day).
 ITEMS: dict[str, pl.DataType | type[pl.DataType]] = {"item": pl.String, "fact": pl.String, "value": pl.String}
 
+#: The fact of an item that names the model behind an evaluator's answer: this, then the evaluator's id in its source.
+MODEL_FACT = "model: "
+
 #: What a source could not read as a label. It never stops or bends the rest.
 ASIDE: dict[str, pl.DataType | type[pl.DataType]] = {
     "record": pl.String,  # where: "labels.csv:17", "annotation 12", a score id

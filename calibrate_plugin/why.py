@@ -26,7 +26,7 @@ from calibrate_plugin.agreement.statistics import Agreement, Cohen, Fleiss, Mean
 from calibrate_plugin.agreement.weights import weights_of, whole
 from calibrate_plugin.config import Config
 from calibrate_plugin.history import Moment, settings_of
-from calibrate_plugin.model import Scale, Study
+from calibrate_plugin.model import MODEL_FACT, Scale, Study
 from calibrate_plugin.ratings.counting import Patterns, item_table, of_pair
 from calibrate_plugin.ratings.rules import Answers, Rater, apply, live_versions, names_of, pseudonyms
 from calibrate_plugin.ratings.tables import Tables, tables_of
@@ -41,6 +41,7 @@ CAUSES: dict[str, str] = {
     "added": "answers were added",
     "run_scores": "scores of an evaluation run arrived",
     "changed": "answers were changed",
+    "model": "an evaluator's model changed without a new version",
     "cleared": "answers were cleared or skipped",
     "deleted": "answers were deleted",
     "annotator_deleted": "an annotator was deleted, so their answers no longer count",
@@ -51,10 +52,10 @@ CAUSES: dict[str, str] = {
     "version": "another evaluator version is the live one, so its numbers start again from that version",
     "settings": "the settings of the study changed",
 }
-#: What the facts cannot show.
+#: What the facts cannot show of evaluators whose source does not say which model answered.
 NOT_VISIBLE = (
-    "which model answered is seen by the evaluator's version only: a model that was swapped under the same version shows as "
-    "new or changed scores"
+    "which model answered is not known for every score: a model that was swapped under the same version then shows as new or "
+    "changed scores"
 )
 STATISTICS = (
     "human_score",
@@ -64,7 +65,7 @@ STATISTICS = (
     "evaluator.agreement",
     "evaluator.kappa",
 )
-_OF_LABELS = ("added", "run_scores", "changed", "cleared", "deleted")
+_OF_LABELS = ("added", "run_scores", "changed", "model", "cleared", "deleted")
 _RETIRED = {c: c for c in ("annotator_deleted", "job_deleted", "item_deleted", "run_deleted", "run_failed")}
 _IGNORED = {"annotator_deleted": "annotators", "job_deleted": "jobs", "run_deleted": "runs"}
 _UNUSED = ("label", "task", "placed", "reason", "confidence", "link")  # what no rule looks at
@@ -98,6 +99,7 @@ class Change:
     after: str | None
     at: datetime | None
     link: str | None
+    model: str | None  # that answered, where the source says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,8 @@ def explain(
     for name in [*names, *(d.name for d in old.study.dimensions if d.name not in names)]:
         if dimension in (None, name):
             found += way.of_dimension(name, evaluator, listed)
-    judged = any(c.kind == "evaluator" for changes in way.changes.values() for c in changes)
-    return Explanation(since, until, tuple(found), (NOT_VISIBLE,) if judged else ())
+    judged = [c for changes in way.changes.values() for c in changes if c.kind == "evaluator"]
+    return Explanation(since, until, tuple(found), (NOT_VISIBLE,) if any(c.model is None for c in judged) else ())
 
 
 def _keyed(store: Store, config: Config) -> Config:
@@ -211,6 +213,32 @@ class _State:
     live: Mapping[str, Mapping[str, str | None]]
 
 
+class _Models:
+    """Which model gave an evaluator's answers, where the source says so."""
+
+    def __init__(self, store: Store, before: int, after: int, items: Sequence[str]) -> None:
+        self._store, self._number = store, before
+        facts = store.item_facts(after, items=items).filter(pl.col("fact").str.starts_with(MODEL_FACT))
+        self._now = {(source, item, fact): value for source, item, fact, value in facts.iter_rows() if value}
+        self._before: dict[tuple[str, str], list[str]] = {}
+
+    def of(self, source: str, item: str | None, rater: str | None) -> str | None:
+        return self._now.get((source, item or "", f"{MODEL_FACT}{rater}"))
+
+    def earlier(self, source: str, rater: str) -> list[str]:
+        """The models that answered last before, the newest first."""
+        if (source, rater) not in self._before:
+            self._before[source, rater] = self._store.recent_facts(source, MODEL_FACT + rater, self._number)
+        return self._before[source, rater]
+
+    def swapped(self, row: Mapping[str, Any]) -> bool:
+        model = self.of(row["source"], row["item"], row["rater"]) if row["kind"] == "evaluator" else None
+        if model is None:
+            return False
+        earlier = self.earlier(row["source"], row["rater"])
+        return bool(earlier) and model not in earlier
+
+
 class _Way:
     """The states from the old labels and settings to the new ones, a cause at a time."""
 
@@ -238,6 +266,8 @@ class _Way:
         self.old_called = both | called
         self.new_called = self.old_called | names_of(new_study, ids["b"], after.names)
         self.hidden = pseudonyms(new_study, self.new_called)
+        self.ids: dict[tuple[str, str], str] = {}  # (source, how a rater is called) -> id, of the raters of changes
+        self.models = _Models(store, before.number, after.number, items)
         self.changes, self.causes = self._classified()
         self.states = list(self._walk())
 
@@ -325,6 +355,8 @@ class _Way:
         for key in [*old, *(k for k in new if k not in old)]:
             was, now = old.get(key), new.get(key)
             cause, tells = self._cause(was, now, answered)
+            if tells and now is not None and cause in ("added", "run_scores", "changed") and self.models.swapped(now):
+                cause = "model"
             causes[key] = cause
             if tells:
                 changes.setdefault(cause, []).append(self._change(cause, was, now))
@@ -366,6 +398,7 @@ class _Way:
     def _change(self, cause: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> Change:
         row = now or was
         assert row is not None
+        self.ids[row["source"], self._called(row)] = row["rater"]
         gone = now is None or not _stands(now)
         return Change(
             cause=cause,
@@ -382,6 +415,7 @@ class _Way:
             after=None if gone or now is None else now["value"],
             at=row["at"],
             link=row["link"],
+            model=self.models.of(row["source"], row["item"], row["rater"]),
         )
 
     # --- one number
@@ -463,6 +497,10 @@ class _Way:
             known = [r for r in runs if r in self.runs_before]
             filling = f"; {_listed(known)} was in progress, its scores count as they arrive" if known else ""
             return f"{n} of {who} arrived from the run {_listed(runs)} {on}{filling}"
+        if cause == "model":
+            earlier = {m for c in changes for m in self.models.earlier(c.source, self.ids[c.source, c.rater])}
+            models = {c.model for c in changes}
+            return f"the model behind {who} changed from {_listed(earlier)} to {_listed(models)} without a new version: {n} {on}"
         if not changes:
             key = _IGNORED.get(cause, "")
             old, new = (set(s.config.study.ignore.get(key, ())) for s in (self.before, self.after))

@@ -210,6 +210,11 @@ class Store:
         with self._database.read() as connection:
             return reading.item_facts_as_of(connection, self._at(connection, number), items)
 
+    def recent_facts(self, source: str, fact: str, number: int | None = None, most: int = 50) -> list[str]:
+        """The values that a fact had on the last items that it was told of, up to a sync number; the newest first."""
+        with self._database.read() as connection:
+            return reading.recent_facts(connection, text(source), text(fact), self._at(connection, number), most)
+
     def names(self, number: int | None = None) -> dict[str, dict[str, str]]:
         """How people were called at a sync number: per source, rater id to name."""
         with self._database.read() as connection:

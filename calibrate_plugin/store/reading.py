@@ -52,6 +52,7 @@ ROW: dict[str, Any] = {
     "placed": pl.Int64,
     "confidence": pl.Float64,
     "execution": pl.String,
+    "seconds": pl.Float64,
 }
 
 T = TypeVar("T")
@@ -235,6 +236,18 @@ def item_facts_as_of(connection: sa.Connection, number: int, items: Sequence[str
         frame = frame.filter(pl.col("item").is_in(list(items)))  # another item may have the same key
     newest = frame.sort("id").unique(["source", "item", "fact"], keep="last")
     return newest.drop("id").sort("source", "item", "fact")
+
+
+def recent_facts(connection: sa.Connection, source: str, fact: str, number: int, most: int) -> list[str]:
+    """The values of a fact in its last ``most`` rows up to a sync number, whichever items they are of; the newest first."""
+    t = item_facts
+    query = (
+        sa.select(t.c.value)
+        .where(t.c.number <= number, t.c.source == source, t.c.fact == fact, t.c.value.is_not(None))
+        .order_by(t.c.id.desc())
+        .limit(most)
+    )
+    return list(dict.fromkeys(fetch(connection, query, {"value": pl.String})["value"]))
 
 
 def names_as_of(connection: sa.Connection, number: int) -> dict[str, dict[str, str]]:

@@ -18,6 +18,7 @@ window_days          a pull lists the last so many days again (3), where edits c
 workers              requests at a time (8)
 runs                 false: runs are not looked up
 failed_runs          { status = "failed" }: runs whose metadata says this failed; Langfuse knows no state of a run
+models               false: do not ask which model answered (one request more for a thousand answers of Langfuse's own judges)
 context              what people see beside input and output when they label: types or names of observations, by default
                      ["RETRIEVER", "TOOL"]; never what an evaluator said
 accept_empty         true: believe a project that shows no score at all any more

@@ -24,7 +24,7 @@ from calibrate_langfuse.discovery import discover
 from calibrate_langfuse.listing import LIMIT, Reads, askable, iso, ms_of
 from calibrate_langfuse.push import Push, PushOptions
 from calibrate_langfuse.records import Reader, Row, Rules, labels_of
-from calibrate_langfuse.server import Abilities, Project, Runs, abilities, project, runs
+from calibrate_langfuse.server import Abilities, Project, Runs, abilities, execution_trace, models, project, runs
 from calibrate_plugin.connector import (
     Content,
     Covered,
@@ -41,7 +41,7 @@ from calibrate_plugin.connector import (
     Since,
     SourceSettings,
 )
-from calibrate_plugin.model import LABELS, frame
+from calibrate_plugin.model import ITEMS, LABELS, MODEL_FACT, frame
 
 DAY = 86_400_000
 #: Scores come late: their queue takes seconds, their clients' clocks and buffers minutes.
@@ -77,6 +77,7 @@ class LiveOptions:
     window: int = 3 * DAY
     workers: int = 8
     runs: bool = True
+    models: bool = True
     failed_runs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     accept_empty: bool = False
 
@@ -89,8 +90,8 @@ class LiveOptions:
         if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 32:
             raise SettingsError(f"{where}.workers is {workers!r}; give a whole number from 1 to 32")
         flags = {}
-        for key in ("runs", "accept_empty"):
-            value = given.get(key, key == "runs")
+        for key in ("runs", "models", "accept_empty"):
+            value = given.get(key, key != "accept_empty")
             if not isinstance(value, bool):
                 raise SettingsError(f"{where}.{key} is {value!r}; give true or false")
             flags[key] = value
@@ -98,7 +99,7 @@ class LiveOptions:
         if not isinstance(failed, Mapping):
             raise SettingsError(f'{where}.failed_runs is {failed!r}; give a table, e.g. {{ status = "failed" }}')
         words = {k: frozenset(map(str, v)) if isinstance(v, list) else frozenset([str(v)]) for k, v in failed.items()}
-        return cls(int(days * DAY), workers, flags["runs"], words, flags["accept_empty"])
+        return cls(int(days * DAY), workers, flags["runs"], flags["models"], words, flags["accept_empty"])
 
 
 @dataclass(slots=True)
@@ -370,14 +371,16 @@ class _Pull:
         self.reader = Reader(source.rules)
         self.held: list[pl.DataFrame] = []  # rows whose set may not be whole yet
         self.runs = Runs()
+        self.begin: int | None = None  # of the oldest region, None: the beginning
+        self.models: dict[str, str] | None = None  # asked for once an execution of a judge was seen
         self.listed_any = False
 
     def prepare(self, regions: list[_Region]) -> None:
         """Learn the runs that scores of these regions can belong to."""
+        low = min((r.start for r in regions if r.start is not None), default=None)
+        self.begin = None if any(r.start is None for r in regions) else low
         if self.source.options.runs:
-            low = min((r.start for r in regions if r.start is not None), default=None)
-            open_start = any(r.start is None for r in regions)
-            start = None if open_start or low is None else low - RUN_AGE
+            start = None if self.begin is None else self.begin - RUN_AGE
             self.runs = runs(self.server, start, self.source.options.failed_runs)
             self.reader.runs = self.runs.of
 
@@ -468,7 +471,8 @@ class _Pull:
                 self.held = [rows.filter(~inside)]
         scope = self._scope(start, end)
         known = self.since.known(scope)
-        yield Page(self._with_runs(labels_of(whole), known), rest.items, rest.aside, rest.names)
+        items = pl.concat([rest.items, self._answered_by(whole)])
+        yield Page(self._with_runs(labels_of(whole), known), items, rest.aside, rest.names)
         found, rest = self._asked_again(known, start, more=more)
         if len(found) or len(rest.aside):
             yield Page(self._with_runs(found, known), rest.items, rest.aside, rest.names)
@@ -476,6 +480,20 @@ class _Pull:
         cause = "expired" if expired is not None and end is not None and end <= expired else "label_deleted"
         log.info("%s: %s to %s listed", self.who, scope.start or "the beginning", scope.end or "now")
         yield Covered(scope, cursor, cause)
+
+    def _answered_by(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Which model gave the answers of Langfuse's own judges, as facts about the items: it can change under a version."""
+        executed = rows.filter(pl.col("execution").is_not_null() & (pl.col("kind") == "evaluator"))
+        if executed.is_empty() or not self.source.options.models:
+            return frame(ITEMS)
+        if self.models is None:
+            self.models = models(self.server, None if self.begin is None else self.begin - DAY)
+        told = {
+            (item, MODEL_FACT + rater): self.models.get(execution_trace(execution))
+            for item, rater, execution in executed.sort("placed").select("item", "rater", "execution").iter_rows()
+        }
+        facts = [(item, fact, model) for (item, fact), model in told.items() if model is not None]
+        return pl.DataFrame(facts, schema=ITEMS, orient="row")
 
     def _asked_again(self, known: pl.DataFrame, start: int | None, *, more: bool) -> tuple[pl.DataFrame, Page]:
         """Labels of known records that were not listed and are there all the same, and a page of what came with them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from calibrate_plugin.connector import Unavailable
 
 #: From this version on POST /scores takes a list of scores with their times, and only that.
 LIST_POST = (4, 59)
+#: Where Langfuse keeps the traces of its own judges' executions.
+JUDGES = "langfuse-llm-as-a-judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +185,31 @@ def _note(found: Runs, run: Mapping[str, Any], failed: Mapping[str, Collection[s
     metadata = run.get("metadata")
     if isinstance(metadata, dict) and any(str(metadata.get(key)) in values for key, values in failed.items()):
         found.failed.add(id_)
+
+
+def models(server: Langfuse, start: int | None) -> dict[str, str]:
+    """The model that answered in each execution of a judge of Langfuse's own since ``start`` (milliseconds; None: all), by
+    the trace of the execution. Where it asked several times, the last answer counts."""
+    found: dict[str, tuple[str, str]] = {}
+    params: dict[str, str | int] = {"environment": JUDGES, "type": "GENERATION", "fromStartTime": iso(start or 0)}
+
+    def note(row: Mapping[str, Any], model: Any) -> None:
+        if model:
+            trace, told = str(row.get("traceId")), (str(row.get("startTime")), str(model))
+            found[trace] = max(found.get(trace, told), told)
+
+    try:
+        for row in server.cursor_pages("/v2/observations", {**params, "fields": "core,model", "limit": 1000}):
+            note(row, row.get("providedModelName"))
+    except NotOffered:
+        try:
+            for row in server.pages("/observations", params):
+                note(row, row.get("model"))
+        except NotOffered as error:
+            log.info("models of judges are not known: %s", error)
+    return {trace: model for trace, (_, model) in found.items()}
+
+
+def execution_trace(execution: str) -> str:
+    """The trace of a judge's execution: Langfuse derives it from the execution's id."""
+    return hashlib.sha256(execution.encode("utf-8", "surrogatepass")).hexdigest()[:32]

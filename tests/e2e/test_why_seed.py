@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,18 @@ class Walk:
         projects = f"{self.first}, {self.second}"
         self.config.write_text(STUDY.format(projects=projects, live=live and f'live = {{ safety-judge = "{live}" }}'))
 
-    def score(self, n: int, value: bool, run: str, version: str = "v1") -> None:
+    def score(self, n: int, value: bool, run: str, version: str = "v1", model: str = "small", hour: int = 10) -> None:
         """A score on the item of an evaluation run that looked at a reply."""
-        day = f"2026-11-30T10:0{n}:00Z"
+        day = f"2026-11-30T{hour}:0{n}:00Z"
+        execution = f"execution-{run}-{n}"
+        self.judges.add_observation(
+            f"call-{execution}",
+            sha256(execution.encode()).hexdigest()[:32],  # how Langfuse names the trace of a judge's execution
+            start=day,
+            type="GENERATION",
+            environment="langfuse-llm-as-a-judge",
+            model=model,
+        )
         self.judges.add_observation(f"{run}-o{n}", f"trace-{n}", start=day, experiment={"id": run})
         self.judges.add_score(
             id=f"{run}-{n}",
@@ -72,7 +82,7 @@ class Walk:
             observationId=f"{run}-o{n}",
             source="EVAL",
             timestamp=day,
-            metadata={"evaluator_id": "e1", "evaluator_version_id": version},
+            metadata={"evaluator_id": "e1", "evaluator_version_id": version, "job_execution_id": execution},
         )
 
     def observations(self, run: str) -> dict[str, Any]:
@@ -149,6 +159,19 @@ def test_the_rows_of_the_page_one_after_the_other(
         walk.settle(live="v2")
         walk.run()
         assert walk.causes() == {"version"}
+
+        # The same version asks another model.
+        for n in range(4):
+            walk.score(n, JUDGE[n], "fourth", "v2", model="large", hour=11)
+        walk.run()
+        assert walk.causes() == {"model"}
+        (step,) = walk.why()["evaluator.kappa", "safety-judge"]
+        assert "from small to large without a new version: 4 scores" in step["sentence"]
+        for name in walk.observations("fourth"):
+            del walk.judges.project.state.observations[name]
+        walk.judges.project.state.table.generation += 1
+        walk.run()
+        assert walk.causes() == {"run_deleted"}
 
         # That evaluation run was deleted, with all its scores.
         for name in walk.observations("third"):

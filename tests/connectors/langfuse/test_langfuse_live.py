@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections import Counter
@@ -21,6 +22,7 @@ from calibrate_plugin.connector import (
     Held,
     Identified,
     Metered,
+    Page,
     Scope,
     SettingsError,
     Since,
@@ -822,6 +824,34 @@ def test_a_deleted_runs_scores_go_with_it_even_where_another_run_looked_at_the_s
             for record, run, retired in study.all_labels().select("record", "run", "retired").rows()
         }
         assert found == {"first": ("first", None), "second": ("second", "run_deleted")}
+
+
+@pytest.mark.parametrize("dialect", ["3.150", "3.225", "4.16-dual", "4.16-events-only"])
+def test_the_model_behind_an_answer_is_a_fact_of_its_item(dialect: str) -> None:
+    with LangfuseStandin(dialect) as server:
+        for n, model in enumerate(["old", "new", None]):
+            execution = f"execution-{n}"
+            # facts/langfuse_api.md 4: the trace of an execution is the first half of the digest of its id
+            trace = hashlib.sha256(execution.encode()).hexdigest()[:32]
+            if model is not None:
+                for call, name in (("first", "another"), ("last", model)):
+                    server.add_observation(f"{call}-{n}", trace, start=day(29, 10 if call == "first" else 11),
+                                           type="GENERATION", environment="langfuse-llm-as-a-judge", model=name)  # fmt: skip
+            server.add_score(id=f"s{n}", name="safety", value=True, traceId=f"t{n}", timestamp=day(29), source="EVAL",
+                             metadata={"job_execution_id": execution})  # fmt: skip
+        pages = [one for one in source_of(server).pull() if isinstance(one, Page)]
+        told = [row for page in pages for row in page.items.iter_rows() if row[1].startswith("model")]
+        assert sorted(told) == [("t0", "model: safety", "old"), ("t1", "model: safety", "new")]
+        asked = len([r for r in server.requests if "observations" in r.path])
+        assert asked >= 1
+        assert not [
+            row
+            for page in source_of(server, settings(models=False)).pull()
+            if isinstance(page, Page)
+            for row in page.items.iter_rows()
+            if row[1].startswith("model")
+        ]
+        assert len([r for r in server.requests if "observations" in r.path]) == asked
 
 
 def test_a_label_keeps_the_columns_that_a_store_compares() -> None:
