@@ -31,6 +31,7 @@ from calibrate_plugin import gate, history
 from calibrate_plugin.config import AlertsTable, Config
 from calibrate_plugin.connector import SettingsError
 from calibrate_plugin.cycle import Turn
+from calibrate_plugin.model import MODEL_FACT
 from calibrate_plugin.report.build import item_agreement
 from calibrate_plugin.report.display import clip, visible, web_link
 from calibrate_plugin.store import Store
@@ -111,6 +112,7 @@ def events(store: Store, config: Config, turn: Turn, before: history.Moment | No
     if before is not None:
         if "version" in asked:
             found += _versions(store, json.loads(_kept(store, before)), turn)
+            found += _models(store, before)
         if "disagreements" in asked:
             found += _disagreements(store, config, before, turn)
     return found
@@ -151,6 +153,18 @@ def _versions(store: Store, before: Mapping[str, Any], turn: Turn) -> list[Event
                 found.append(
                     Event(key, "version", True, title, detail={"dimension": dimension.name, "judge": e.evaluator})
                 )
+    return found
+
+
+def _models(store: Store, before: history.Moment) -> list[Event]:
+    """Models that answered for an evaluator since, and none of its last answers before."""
+    found = []
+    for source, fact, model in store.new_facts(MODEL_FACT, before.number).iter_rows():
+        earlier = store.recent_facts(source, fact, before.number)
+        if earlier and model not in earlier:
+            judge = fact.removeprefix(MODEL_FACT)
+            title = f"{source}: the model behind {judge} is {model}; it was {earlier[0]}"
+            found.append(Event("\x1f".join(("model", source, judge, model)), "version", True, title))
     return found
 
 

@@ -215,6 +215,11 @@ class Store:
         with self._database.read() as connection:
             return reading.recent_facts(connection, text(source), text(fact), self._at(connection, number), most)
 
+    def new_facts(self, prefix: str, after: int) -> pl.DataFrame:
+        """Which values facts whose names begin with ``prefix`` got after a sync number: source, fact, value."""
+        with self._database.read() as connection:
+            return reading.new_facts(connection, text(prefix), after)
+
     def names(self, number: int | None = None) -> dict[str, dict[str, str]]:
         """How people were called at a sync number: per source, rater id to name."""
         with self._database.read() as connection:

@@ -250,6 +250,19 @@ def recent_facts(connection: sa.Connection, source: str, fact: str, number: int,
     return list(dict.fromkeys(fetch(connection, query, {"value": pl.String})["value"]))
 
 
+def new_facts(connection: sa.Connection, prefix: str, after: int) -> pl.DataFrame:
+    """Which values facts whose names begin with ``prefix`` got after a sync number, whichever items they are of: source,
+    fact, value."""
+    t = item_facts
+    columns = {"source": pl.String, "fact": pl.String, "value": pl.String}
+    query = (
+        sa.select(*(t.c[c] for c in columns))
+        .where(t.c.number > after, t.c.fact.startswith(prefix, autoescape=True), t.c.value.is_not(None))
+        .distinct()
+    )
+    return fetch(connection, query, columns).sort("source", "fact", "value")
+
+
 def names_as_of(connection: sa.Connection, number: int) -> dict[str, dict[str, str]]:
     """How people were called at a sync number: per source, rater id to name."""
     query = (

@@ -67,9 +67,11 @@ class Listing:
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
         self.names: dict[str, str] = {}
+        self.facts: list[tuple[str, str, str]] = []
 
     def pull(self, since: Any = None) -> Any:
         yield page(list(self.rows.values()), self.names)
+        yield Page(frame(LABELS), pl.DataFrame(self.facts, schema=ITEMS, orient="row"))
         yield Covered(Scope(), "all")
 
 

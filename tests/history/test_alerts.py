@@ -138,6 +138,25 @@ def test_all_that_comes_up_in_one_turn_is_one_message(world: World, receiver: re
     assert "the live version of judge is v2; it was v1" in str(message)
 
 
+def test_a_model_that_was_swapped_under_the_same_version_is_told_once(
+    world: World, receiver: responses.RequestsMock
+) -> None:
+    open_receivers(receiver)
+    settle(world, on=["version"])
+    judged(world, 20)
+    world.judges.facts = [(f"i{n}", "model: judge", "small") for n in range(20)]
+    assert told(world, receiver) == [], "the first model is no news"
+    for n in range(10):
+        world.judges.rows[f"j{n}"]["value"] = '"Pass"'
+    world.judges.facts = [(f"i{n}", "model: judge", "large" if n < 10 else "small") for n in range(20)]
+    ((event,),) = told(world, receiver)
+    assert event["title"] == "judges: the model behind judge is large; it was small"
+    assert "the model behind judge changed from small to large without a new version" in str(event["why"])
+    assert told(world, receiver) == []
+    world.judges.facts[15] = ("i15", "model: judge", "large")
+    assert told(world, receiver) == []
+
+
 def test_a_source_in_trouble_is_told_and_its_end_too(world: World, receiver: responses.RequestsMock) -> None:
     open_receivers(receiver)
     settle(world, on=["sync"], clear_after=1)
