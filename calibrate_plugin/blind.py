@@ -18,6 +18,7 @@ from typing import Any
 from calibrate_plugin.config import Config
 from calibrate_plugin.connector import (
     BLIND_KEY,
+    GUIDELINE_VERSION,
     Content,
     Contents,
     Form,
@@ -28,8 +29,6 @@ from calibrate_plugin.connector import (
     Source,
 )
 
-#: The key of a task's data that says by which version of the guideline it is labelled.
-VERSION = "guideline_version"
 #: What "unsure" is called where the study has no word for it.
 UNSURE = "unsure"
 
@@ -113,7 +112,7 @@ def send(
     there = {placed.key for placed in labelling.placed(job)}
     missing = [item for item in items if key(item) not in there]
     aside: dict[str, str] = {}
-    facts = {VERSION: version} if version else {}
+    facts = {GUIDELINE_VERSION: version} if version else {}
 
     def tasks() -> Iterator[NewTask]:
         for content in contents.contents(missing):

@@ -40,6 +40,8 @@ class StudyTable(_Table):
     margin: float = Field(0.10, gt=0, lt=1)
     bands: Literal["landis-koch", "mchugh", "krippendorff"] = "landis-koch"
     count_not_blind: bool = False
+    fast_seconds: float = Field(3.0, ge=0, le=3600)
+    leave_out_fast: bool = False
     pseudonyms: bool = False
     gold: str | None = None
     guideline: str | None = None
@@ -227,6 +229,8 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
         },
         namespaces=_namespaces(sources),
         count_not_blind=parsed.study.count_not_blind,
+        fast_seconds=parsed.study.fast_seconds,
+        leave_out_fast=parsed.study.leave_out_fast,
         seed=parsed.study.seed,
         resamples=parsed.study.resamples,
         level=parsed.study.level,

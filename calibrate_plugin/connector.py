@@ -24,6 +24,8 @@ from calibrate_plugin.model import ASIDE, ITEMS, LABELS, Dimension, Report, fram
 GROUP = "calibrate_plugin.connectors"
 #: How a key begins that hides which item a task is of; the study's own facts tell which (fact ``STANDS_FOR``).
 BLIND_KEY, STANDS_FOR = "blind-", "stands_for"
+#: The key of a task's data that says by which version of the guideline it is labelled; a label's ``version`` tells it.
+GUIDELINE_VERSION = "guideline_version"
 
 
 class ConnectorError(Exception):

@@ -42,6 +42,7 @@ LABELS: dict[str, pl.DataType | type[pl.DataType]] = {
     "order": pl.String,  # in which order a pair of responses was shown
     "execution": pl.String,  # rows of one execution are one answer set
     "blind": pl.Boolean,  # false: the person had seen a judge's answer for it
+    "seconds": pl.Float64,  # how long the answer took, as far as the platform knows
     "link": pl.String,  # a URL where a person can look at it
 }
 KINDS: tuple[Kind, ...] = ("annotator", "evaluator", "gold")
@@ -189,6 +190,8 @@ class Study:
     name. ``people`` maps (source, rater id) to one person's name, ``kinds`` a rater to another kind, ``live``
     (dimension, evaluator) to its live version ("" as dimension: in all of them). ``ignore`` lists deleted annotators,
     jobs and runs. The same rater id in two sources is one rater, unless ``namespaces`` gives one of them a prefix.
+    An annotator's answer that took less than ``fast_seconds`` was given faster than anybody reads; with ``leave_out_fast`` it
+    does not count.
     ``pseudonyms``: people are called by names that ``pseudonym_key`` makes of their ids, the same for ever under one key, and
     by numbers where there is none.
     ``gold`` is what judges are held against: ``adjudicated`` (the sources of gold), ``majority`` (of the annotators, on
@@ -204,6 +207,8 @@ class Study:
     ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     namespaces: Mapping[str, str] = field(default_factory=dict)
     count_not_blind: bool = False
+    fast_seconds: float = 3.0
+    leave_out_fast: bool = False
     seed: int = 0
     resamples: int = 5000
     level: float = 0.95

@@ -77,6 +77,7 @@ def _of_labels(settings: Any, store: Any) -> Iterable[Finding]:
         )
     for name, answers in ratings.answers.items():
         yield from _of_dimension(name, answers, ratings)
+        yield from _of_care(settings.study, name, answers, ratings)
 
 
 def _of_dimension(name: str, answers: Any, ratings: Any) -> Iterable[Finding]:
@@ -131,6 +132,43 @@ def _of_dimension(name: str, answers: Any, ratings: Any) -> Iterable[Finding]:
                 f"{evaluator} has answered in several versions and none is named as live",
                 f"calibrate-plugin versions --set '{evaluator}=VERSION'",
             )
+
+
+def _of_care(study: Any, name: str, answers: Any, ratings: Any) -> Iterable[Finding]:
+    """Who answered faster than anybody reads, and who keeps whatever a judge's answer had filled in."""
+    from calibrate_plugin.ratings.care import care
+
+    people = care(study, answers, ratings)
+    hurried = [p for p in people if p.fast]
+    if hurried:
+        who = ", ".join(f"{clip(visible(p.rater), 40)} {p.fast} of {p.timed}" for p in hurried)
+        told = (
+            "they are left out"
+            if study.leave_out_fast
+            else "they count; leave_out_fast = true in [study] leaves them out"
+        )
+        yield Finding(
+            "warning",
+            name,
+            f"answers that took less than {study.fast_seconds:g} s, which is no time to read: {who}",
+            f"ask them; {told}",
+        )
+    for person in people:
+        if not person.seen:
+            continue
+        told = "they count" if study.count_not_blind else "they are left out"
+        habit = (
+            f"; on all {person.compared} items that a judge answered they say what it says"
+            if person.always_agrees
+            else f"; {person.kept} of {person.compared} say what a judge says"
+        )
+        yield Finding(
+            "warning",
+            name,
+            f"{clip(visible(person.rater), 40)} gave {plural(person.seen, 'answer')} after seeing a judge's{habit} ({told})",
+            "label blind: calibrate-plugin sample makes tasks without predictions"
+            + (", and let somebody else label these again" if person.always_agrees else ""),
+        )
 
 
 def _sample(part: pl.DataFrame, ratings: Any) -> str:

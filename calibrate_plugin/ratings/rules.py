@@ -26,6 +26,7 @@ CAUSES: dict[str, str] = {
     "no_item": "it does not say which item it belongs to",
     "retired": "its annotator, job, run, item or the label itself was deleted, or its run failed",
     "not_blind": "the person had seen a judge's answer",
+    "fast": "the answer came faster than anybody reads, and the study leaves such answers out",
     "other_version": "given by a version of the evaluator that is not the live one",
     "failed": "the evaluator gave no answer, or one outside the scale",
     "superseded": "the same rater answered the same item again later",
@@ -157,6 +158,8 @@ def _base(labels: pl.DataFrame) -> pl.DataFrame:
         columns.append(labels["state"])
     if _has(labels, "blind") and not labels["blind"].all():
         columns.append(labels["blind"])
+    if _has(labels, "seconds"):
+        columns.append(labels["seconds"])
     columns.append(labels["seq"] if _has(labels, "seq") else pl.Series("seq", np.arange(labels.height)))
     if "value" not in kept:
         columns.append(pl.Series("value", [None], dtype=pl.String).new_from_index(0, labels.height))
@@ -289,6 +292,9 @@ def _answers(
     causes = []
     if "blind" in frame.columns and not study.count_not_blind:
         causes.append(((pl.col("kind") == "annotator") & ~pl.col("blind").fill_null(True), "not_blind"))
+    if "seconds" in frame.columns and study.leave_out_fast:
+        fast = (pl.col("seconds") < study.fast_seconds).fill_null(False)
+        causes.append(((pl.col("kind") == "annotator") & fast, "fast"))
     if other:
         causes.append((pl.col("rater").is_in(other), "other_version"))
     causes.append((is_judge & ((pl.col("state") != "answered") | (pl.col("level") == REJECTED)), "failed"))

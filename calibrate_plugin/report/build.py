@@ -38,6 +38,7 @@ from calibrate_plugin.model import (
     number,
 )
 from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply, names_of
+from calibrate_plugin.ratings.care import fast_and_counted
 from calibrate_plugin.ratings.rulings import late_rows, rulings_in
 from calibrate_plugin.report.slices import GUIDELINE, Limit, groups, limited, under
 
@@ -327,7 +328,17 @@ class Builder:
         """Counted answers that were given after their item had been ruled on."""
         return late_rows(self.answers, self.ratings.labels).filter(pl.col("cause").is_null()).height
 
+    def hurried(self) -> int:
+        """Counted answers that came faster than anybody reads."""
+        return fast_and_counted(self.study, self.answers, self.ratings.labels)
+
     def _notes(self) -> Iterable[str]:
+        if hurried := self.hurried():
+            took = "1 answer that counts took" if hurried == 1 else f"{hurried:,} answers that count took"
+            yield (
+                f"{took} less than {number(self.study.fast_seconds)} s; calibrate-plugin check says whose, and "
+                "leave_out_fast leaves such answers out"
+            )
         if late := self.late():
             were = "1 answer was" if late == 1 else f"{late:,} answers were"
             yield (

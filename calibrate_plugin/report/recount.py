@@ -31,6 +31,8 @@ from calibrate_plugin.report.build import LISTED, Builder, agreement_of, coverag
 
 #: Beside the causes of what is set aside: answers that count, and were given after their item had been ruled on.
 LATE = "after_ruling"
+#: The same: answers that count although they came faster than anybody reads.
+HURRIED = "hurried"
 COVERED = ("items", "with_humans", "with_evaluators", "with_both", "labels", "counted")
 
 
@@ -76,6 +78,8 @@ def count(study: Study, ratings: Ratings, run: str | None = None) -> Counts:
             aside = builder.set_aside()
             if late := builder.late():
                 aside[LATE] = late
+            if hurried := builder.hurried():
+                aside[HURRIED] = hurried
             tables[name] = tables_of(builder.comparison.table, answers.raters, builder.judges, standing, aside)
     covered = coverage(ratings, frame(ASIDE))
     people, runs, sequenced = told(ratings.labels)
@@ -186,6 +190,9 @@ class _Recounted(Builder):
     def set_aside(self) -> dict[str, int]:
         found = self.tables.aside
         return {cause: found[cause] for cause in (*CAUSES, "unpaired") if cause in found}
+
+    def hurried(self) -> int:
+        return self.tables.aside.get(HURRIED, 0)
 
     def late(self) -> int:
         return self.tables.aside.get(LATE, 0)

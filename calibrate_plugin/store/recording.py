@@ -43,7 +43,7 @@ WITHOUT_RECORD = (
 )
 STORED = (
     *("id", "number", "identity", "context", "place", "record", "seq", "value", "at", "said_at", "placed"),
-    *("confidence", "execution"),
+    *("confidence", "execution", "seconds"),
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: The newest migration; a store that says anything else is migrated or refused.
-HEAD = "0003"
+HEAD = "0004"
 VERSION_TABLE = "calibrate_version"
 
 Id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -125,6 +125,7 @@ labels = sa.Table(
     sa.Column("placed", sa.BigInteger),
     sa.Column("confidence", sa.Double),
     sa.Column("execution", sa.Text),
+    sa.Column("seconds", sa.Double),
     sa.Index(
         "ix_labels_placed",
         "placed",

@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import quote
 
 from calibrate_label_studio.labelling import ANSWERS, Control, Controls
-from calibrate_plugin.connector import Page
+from calibrate_plugin.connector import GUIDELINE_VERSION, Page
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS, frame
 
 #: Keys of a result's value that place it in a region.
@@ -137,6 +137,13 @@ def time_of(value: Any) -> datetime | None:
 def _sequence(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
         return value
+    return None
+
+
+def _seconds(value: Any) -> float | None:
+    """How long the form was open, as Label Studio's page measured it; what comes by the API may say nothing, or anything."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0:
+        return float(value)
     return None
 
 
@@ -360,6 +367,7 @@ class Rows:
             task=scalar(task.get("id")),
             job=project_of(task),
             item=item_of(task, self.reading.item),
+            guideline=item_of(task, ("data", GUIDELINE_VERSION)),
         )
         annotations = task.get("annotations")
         if not isinstance(annotations, list):
@@ -417,6 +425,8 @@ class Rows:
             "rater": rater,
             "kind": "gold" if self._gold(annotation, created, updated) else "annotator",
             "at": updated or created,
+            "version": place.guideline,
+            "seconds": _seconds(annotation.get("lead_time")),
             "blind": not (results.prefilled or annotation.get("parent_prediction") is not None),
         }
         self._rows(place, common, results, controls, skipped)
@@ -573,6 +583,7 @@ class _Place:
     task: str | None
     job: str | None
     item: str | None
+    guideline: str | None = None
 
     def __str__(self) -> str:
         return f"task {self.task}" if self.task is not None else "a task without id"
@@ -601,5 +612,6 @@ _COLUMNS = (
     "reason",
     "confidence",
     "blind",
+    "seconds",
     "link",
 )

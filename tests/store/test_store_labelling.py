@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from alembic import command
-from stored_facts import EVERYTHING, label, ok, page, state
+from stored_facts import EVERYTHING, label, ok, page
 
-from calibrate_plugin.store import Store, schema
+from calibrate_plugin.store import Store, recording, schema
 from calibrate_plugin.store.labelling import Use, guidelines, keep_guideline, use_test, uses_of_test
 
 
@@ -35,7 +35,7 @@ def test_the_same_numbers_of_the_test_split_seen_again_are_no_further_use(store:
     assert [(u.version, u.digest) for u in uses_of_test(store)] == [("v1", "x"), ("v2", "x"), ("v1", "y")]
 
 
-@pytest.mark.parametrize("before", ["0001", "0002"])
+@pytest.mark.parametrize("before", ["0001", "0002", "0003"])
 def test_a_store_of_an_earlier_package_keeps_what_it_knows_and_gets_the_new_tables(
     empty: str, before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,12 +43,18 @@ def test_a_store_of_an_earlier_package_keeps_what_it_knows_and_gets_the_new_tabl
     monkeypatch.setattr(command, "upgrade", lambda config, _: upgrade(config, before))
     with monkeypatch.context() as earlier:
         earlier.setattr(schema, "HEAD", before)
+        # what no package before wrote: how long an answer took
+        earlier.setattr(recording, "STORED", tuple(c for c in recording.STORED if c != "seconds"))
         with Store(empty) as old:
             ok(old, page(label("1"), label("2"), facts=[("item 1", "split", "dev")]), EVERYTHING)
-            known = state(old), old.item_facts().rows()
     monkeypatch.undo()
     with Store(empty) as store:
-        assert (state(store), store.item_facts().rows()) == known
+        known = store.as_of()
+        assert known.select("record", "value", "retired").rows() == [("1", '"Pass"', None), ("2", '"Pass"', None)]
+        assert store.item_facts().rows() == [("people", "item 1", "split", "dev")]
+        again = ok(store, page(label("1", seconds=4.0), label("2"), label("3", seconds=2.5)), EVERYTHING)
+        assert (again.added, again.changed) == (1, 0), "what was there already is not another answer now"
+        assert store.as_of()["seconds"].to_list() == [None, None, 2.5]
         assert keep_guideline(store, "1", "text")
         use_test(store, [Use("Safety", "judge", "v1", "report", "x")])
         assert len(uses_of_test(store)) == 1
