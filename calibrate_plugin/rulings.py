@@ -122,6 +122,11 @@ def _written(store: Store, rows: Mapping[tuple[str, str], dict[str, Any]], wait:
     return ledger.record(store, labels=labels, items=pl.DataFrame(facts, schema=ITEMS, orient="row"), wait=wait)
 
 
+def items(store: Store) -> set[str]:
+    """Every item that a source speaks of."""
+    return set(store.as_of(reasons=False).filter(pl.col("source") != OWN)["item"].drop_nulls())
+
+
 def _unknown(store: Store, items: Sequence[str]) -> list[str]:
     """The items that no source speaks of."""
     wanted = list(dict.fromkeys(items))
@@ -130,4 +135,4 @@ def _unknown(store: Store, items: Sequence[str]) -> list[str]:
     return [item for item in wanted if item not in known]
 
 
-__all__ = ["Given", "checked", "clear", "read", "rule"]
+__all__ = ["LONGEST", "Given", "checked", "clear", "items", "read", "rule"]

@@ -155,7 +155,7 @@ def write(report: Report, ratings: Ratings, form: str, output: Path | None) -> N
         sys.stdout.buffer.write(text.encode("utf-8"))
         sys.stdout.buffer.flush()
         return
-    _replace(output, text)
+    replace(output, text)
     click.echo(f"wrote {output}", err=True)
 
 
@@ -173,7 +173,8 @@ def _text(report: Report, form: str) -> str:
     return terminal.render(report)
 
 
-def _replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str) -> None:
+    """Write a file; one that was there is replaced once the new one is whole."""
     if path.is_dir():
         raise click.UsageError(f"{path} is a folder; name a file")
     try:

@@ -9,18 +9,23 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, Field
 
-from calibrate_plugin.model import Disagreement
+from calibrate_plugin.model import Disagreement, Ruling
+from calibrate_plugin.ratings.rulings import CAUSES
 from calibrate_plugin.report import json
 from calibrate_plugin.report.display import web_link
 from calibrate_plugin.server.disagreements import Disagreements, Wanted
+from calibrate_plugin.server.explaining import Explaining
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.server.service import Service
+from calibrate_plugin.why_json import plain
 
 Text = Annotated[str, Query(max_length=500)]
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
 PageSize = Annotated[int, Query(ge=1, le=200)]
 NOT_READY: dict[int | str, dict[str, Any]] = {503: {"description": "The first computation is not done yet."}}
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "There is no such thing."}}
+PATIENCE = 20.0  # seconds that a program waits for an explanation
+LATER: dict[int | str, dict[str, Any]] = {409: {"description": "The settings of then cannot be read any more."}}
 DENIED: dict[int | str, dict[str, Any]] = {
     401: {"description": "A token is needed."},
     403: {"description": "This needs the write token, or a page of this service."},
@@ -47,6 +52,19 @@ class AnswerInfo(BaseModel):
     reason: str | None
     at: datetime | None
     link: str | None
+    after_ruling: bool = Field(False, description="Given when the item had been ruled on.")
+
+
+class RulingInfo(BaseModel):
+    """A ruling that stands."""
+
+    item: str
+    dimension: str
+    value: str
+    cause: str | None = Field(description=f"One of {', '.join(CAUSES)}.")
+    reason: str | None
+    by: str
+    at: datetime | None = Field(description="When the item was first ruled on.")
 
 
 class DisagreementInfo(BaseModel):
@@ -55,6 +73,7 @@ class DisagreementInfo(BaseModel):
     among_humans: bool
     with_judge: bool
     answers: list[AnswerInfo]
+    ruling: RulingInfo | None = None
 
 
 class DisagreementPage(BaseModel):
@@ -113,13 +132,19 @@ def told(found: Disagreement) -> DisagreementInfo:
                 reason=a.reason,
                 at=a.at,
                 link=web_link(a.link),
+                after_ruling=a.after_ruling,
             )
             for a in found.answers
         ],
+        ruling=None if found.ruling is None else ruling_info(found.ruling),
     )
 
 
-def router(service: Service, disagreements: Disagreements) -> APIRouter:
+def ruling_info(one: Ruling) -> RulingInfo:
+    return RulingInfo(**{name: getattr(one, name) for name in RulingInfo.model_fields})
+
+
+def router(service: Service, disagreements: Disagreements, explaining: Explaining) -> APIRouter:
     """All of ``/api/v1``."""
     routes = APIRouter(prefix="/api/v1", responses=DENIED)
 
@@ -158,6 +183,40 @@ def router(service: Service, disagreements: Disagreements) -> APIRouter:
         at = [d.name for d in state.report.dimensions].index(name)
         return whole[at]
 
+    @routes.get("/calibration", responses={**NOT_READY}, response_class=JSONResponse)
+    def calibration() -> Response:
+        """The report with the calibration of the judges, in the same schema. It is computed in the background; as long as that
+        of the newest numbers is not done, the one before stands there."""
+        joined = service.calibrations.joined(state_of(service))
+        if joined is None:
+            raise HTTPException(503, "the first calibration is not done yet", {"retry-after": "10"})
+        return Response(json.render(joined), media_type="application/json")
+
+    @routes.get("/why", responses={**NOT_READY, **NOT_FOUND, **LATER})
+    def why(
+        dimension: Text,
+        since: Annotated[
+            str, Query(max_length=100, description="A time, a sync number or `#` and a report; none: the report before.")
+        ] = "",
+    ) -> dict[str, Any] | None:
+        """Why the numbers of a dimension changed: causes, the step of each, the labels behind it; the steps add up. Null where
+        there is no earlier report."""
+        state = state_of(service)
+        of_dimension(state, dimension)
+        try:
+            moment = explaining.since(state, since)
+        except ValueError as error:
+            raise HTTPException(422, [{"loc": ["query", "since"], "msg": str(error), "type": "value_error"}]) from None
+        if moment is None:
+            return None
+        found = explaining.of(state, dimension, moment, patience=PATIENCE)
+        if found is None:
+            raise HTTPException(503, "it is being computed; ask again", {"retry-after": "5"})
+        if isinstance(found, str):
+            raise HTTPException(409, found)
+        told: dict[str, Any] = plain(found)
+        return told
+
     @routes.get("/runs/{name:path}", responses={**NOT_READY, **NOT_FOUND}, response_class=JSONResponse)
     def run(name: str) -> Response:
         """The report of one evaluation run."""
@@ -175,13 +234,15 @@ def router(service: Service, disagreements: Disagreements) -> APIRouter:
         version: Text = "",
         annotator: Text = "",
         kind: Literal["", "humans", "judges"] = "",
+        ruling: Text = "",
         page: PageNumber = 1,
         size: PageSize = 50,
     ) -> DisagreementPage:
-        """The items of a dimension on which answers differ, the widest difference first."""
+        """The items of a dimension on which answers differ, the widest difference first. ``ruling`` is `open`, `ruled` or the
+        cause of one."""
         state = state_of(service)
         of_dimension(state, dimension)
-        found = disagreements.page(state, Wanted(dimension, evaluator, version, annotator, kind), page, size)
+        found = disagreements.page(state, Wanted(dimension, evaluator, version, annotator, kind, ruling), page, size)
         return DisagreementPage(total=found.total, page=page, size=size, items=[told(one) for one in found.items])
 
     @routes.get("/disagreements.csv", responses={**NOT_READY, **NOT_FOUND}, response_class=PlainTextResponse)
@@ -191,11 +252,12 @@ def router(service: Service, disagreements: Disagreements) -> APIRouter:
         version: Text = "",
         annotator: Text = "",
         kind: Literal["", "humans", "judges"] = "",
+        ruling: Text = "",
     ) -> Response:
         """The same as a table, an answer a row; at most 5,000 items."""
         state = state_of(service)
         of_dimension(state, dimension)
-        table = disagreements.csv(state, Wanted(dimension, evaluator, version, annotator, kind))
+        table = disagreements.csv(state, Wanted(dimension, evaluator, version, annotator, kind, ruling))
         return Response(
             table.encode("utf-8", "replace"),
             media_type="text/csv; charset=utf-8",

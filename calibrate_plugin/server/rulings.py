@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
@@ -16,10 +15,9 @@ from starlette.concurrency import run_in_threadpool
 from calibrate_plugin import rulings
 from calibrate_plugin.connector import same
 from calibrate_plugin.guideline import version_now
-from calibrate_plugin.model import Ruling
 from calibrate_plugin.ratings.rulings import CAUSES
 from calibrate_plugin.server.access import Access
-from calibrate_plugin.server.api import DENIED, NOT_READY, Text, state_of
+from calibrate_plugin.server.api import DENIED, NOT_READY, RulingInfo, Text, ruling_info, state_of
 from calibrate_plugin.server.disagreements import Disagreements
 from calibrate_plugin.server.drawing import Pages
 from calibrate_plugin.server.ruling_form import ruling_forms
@@ -29,18 +27,6 @@ from calibrate_plugin.store import Busy
 WAIT = 10.0  # seconds for whoever works on the store to be done
 BUSY: dict[int | str, dict[str, Any]] = {503: {"description": "Not computed yet, or the store is being worked on."}}
 WRONG: dict[int | str, dict[str, Any]] = {400: {"description": "The ruling cannot be meant so; the answer says why."}}
-
-
-class RulingInfo(BaseModel):
-    """A ruling that stands."""
-
-    item: str
-    dimension: str
-    value: str
-    cause: str | None = Field(description=f"One of {', '.join(CAUSES)}.")
-    reason: str | None
-    by: str
-    at: datetime | None = Field(description="When the item was first ruled on.")
 
 
 class RulingWanted(BaseModel):
@@ -83,7 +69,7 @@ def router(service: Service, pages: Pages, access: Access, disagreements: Disagr
         """The rulings that stand, by item."""
         found = disagreements.rulings(state_of(service)).values()
         chosen = [r for r in found if dimension in ("", r.dimension) and cause in ("", r.cause)]
-        return [_info(r) for r in sorted(chosen, key=lambda r: (r.dimension, r.item))]
+        return [ruling_info(r) for r in sorted(chosen, key=lambda r: (r.dimension, r.item))]
 
     @routes.get("/causes", responses={**NOT_READY})
     def causes() -> dict[str, dict[str, int]]:
@@ -167,10 +153,6 @@ def _form_routes(
             **ruling_forms(request, access, scale),
         )
         return HTMLResponse(page, 503 if isinstance(error, Busy) else 400)
-
-
-def _info(one: Ruling) -> RulingInfo:
-    return RulingInfo(**{name: getattr(one, name) for name in RulingInfo.model_fields})
 
 
 def _key(text: str | None) -> str:
