@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,6 +33,7 @@ def why(config: Path, dimension: str | None, since: str | None, evaluator: str |
     """
     from calibrate_plugin import history as kept
     from calibrate_plugin.why import explain
+    from calibrate_plugin.why_json import plain
 
     settings = loaded(config)
     if dimension is not None and dimension not in {d.name for d in settings.study.dimensions}:
@@ -53,22 +52,6 @@ def why(config: Path, dimension: str | None, since: str | None, evaluator: str |
         click.echo(json.dumps(plain(found), indent=2, ensure_ascii=True, allow_nan=False))
     else:
         _show(found)
-
-
-def plain(value: Any) -> Any:
-    """An explanation as JSON holds it; an exact number also as a fraction."""
-    from calibrate_plugin.why import Number
-
-    if isinstance(value, Number):
-        exact = str(value.value) if isinstance(value.value, Fraction) else None
-        return {"value": plain(value.value), "exact": exact, "reason": value.reason, "kind": value.kind}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Fraction):
-        return float(value)
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _show(found: Explanation) -> None:

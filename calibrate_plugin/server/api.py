@@ -196,7 +196,8 @@ def router(service: Service, disagreements: Disagreements, explaining: Explainin
     def why(
         dimension: Text,
         since: Annotated[
-            str, Query(max_length=100, description="A time, a sync number or `#` and a report; none: the report before.")
+            str,
+            Query(max_length=100, description="A time, a sync number or `#` and a report; none: the report before."),
         ] = "",
     ) -> dict[str, Any] | None:
         """Why the numbers of a dimension changed: causes, the step of each, the labels behind it; the steps add up. Null where

@@ -14,11 +14,14 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette.sse import EventSourceResponse
 
-from calibrate_plugin.server import api, pages, receiver
+from calibrate_plugin.server import api, pages, receiver, rulings
 from calibrate_plugin.server.access import Access, Asgi, Guard
+from calibrate_plugin.server.background import Background, Post
 from calibrate_plugin.server.disagreements import Disagreements
+from calibrate_plugin.server.drawing import Pages
 from calibrate_plugin.server.service import Service
 from calibrate_plugin.server.worker import Worker
+from calibrate_plugin.store.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +33,14 @@ def application(service: Service, access: Access, *, working: bool = True) -> Fa
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        worker = Worker(service)
-        if working:
-            worker.start()
+        threads = (Worker(service), Background(service), Post(service)) if working else ()
+        for thread in threads:
+            thread.start()
         try:
             yield
         finally:
-            await asyncio.get_running_loop().run_in_executor(None, worker.stop)
+            for thread in threads:
+                await asyncio.get_running_loop().run_in_executor(None, thread.stop)
 
     app = FastAPI(
         title="calibrate-plugin",
@@ -47,10 +51,11 @@ def application(service: Service, access: Access, *, working: bool = True) -> Fa
         openapi_url="/api/v1/openapi.json",
         lifespan=lifespan,
     )
-    disagreements = Disagreements(service.store)
+    disagreements, made = Disagreements(service.store), Pages(service)
     app.include_router(receiver.router(service))
-    app.include_router(api.router(service, disagreements))
-    app.include_router(pages.router(service, access, disagreements))
+    app.include_router(api.router(service, disagreements, made.explaining))
+    app.include_router(pages.router(service, made, access, disagreements))
+    app.include_router(rulings.router(service, made, access, disagreements))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -74,13 +79,14 @@ def application(service: Service, access: Access, *, working: bool = True) -> Fa
         service.meters.queue.set(len(hints))
         waited = (service.store.now() - hints[0].received).total_seconds() if hints else 0.0
         service.meters.waiting.set(waited)
+        service.meters.alerts.set(len(Outbox(service.store).listed(delivered=False)))
         return Response(generate_latest(service.meters.registry), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/events", include_in_schema=False)
     async def events(request: Request) -> EventSourceResponse:
         async def told() -> AsyncIterator[dict[str, Any]]:
             with service.events.listen() as queue:
-                yield {"event": "report", "data": service.state.stamp if service.state else ""}
+                yield {"event": "report", "data": service.stamp}
                 while True:
                     yield {"event": "report", "data": await queue.get()}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -21,6 +21,7 @@ from calibrate_plugin.model import REASONS, DimensionReport, Report
 from calibrate_plugin.report import calibrated, display, html
 from calibrate_plugin.report.calibration_words import verdict_word
 from calibrate_plugin.report.html import Section
+from calibrate_plugin.server.explaining import Explaining
 from calibrate_plugin.server.history import Point
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.server.service import Service
@@ -80,6 +81,7 @@ class Pages:
         self.service = service
         self.later = Later(service)
         self.versions = Versions(service, self.later)
+        self.explaining = Explaining(service, self.later)
         self._pages, self._parts = _Remembered(), _Remembered()
         self._drawn: dict[str, bytes] = {}  # the last page of each address that is drawn beforehand
         self._drawers: set[threading.Thread] = set()
@@ -266,8 +268,8 @@ def dimension_link(name: str) -> str:
 
 def why_link(dimension: str, statistic: str = "", evaluator: str = "") -> str:
     """The page that says why a number changed; without a statistic, why any of the dimension did."""
-    query: Mapping[str, str] = {"dimension": dimension, "statistic": statistic, "evaluator": evaluator}
-    return f"/why?{urlencode({k: v for k, v in query.items() if v})}"
+    number = f"{statistic} {evaluator}".strip()
+    return f"/why?{urlencode({'dimension': dimension} | ({'number': number} if number else {}))}"
 
 
 def _why(dimension: DimensionReport) -> Callable[[int, str], str]:

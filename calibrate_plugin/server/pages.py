@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment
 from markupsafe import Markup
 
 from calibrate_plugin.connector import same
-from calibrate_plugin.model import REASONS, DimensionReport, Disagreement, Report
+from calibrate_plugin.model import DimensionReport, Disagreement
+from calibrate_plugin.ratings.rulings import CAUSES
 from calibrate_plugin.report import display, html
-from calibrate_plugin.report.html import Line, Section
+from calibrate_plugin.report.html import Line
 from calibrate_plugin.server.access import COOKIE, SESSION, Access
 from calibrate_plugin.server.api import PageNumber, Text
-from calibrate_plugin.server.disagreements import Disagreements, Wanted
-from calibrate_plugin.server.history import Point
+from calibrate_plugin.server.disagreements import OPEN, RULED, Disagreements, Wanted
+from calibrate_plugin.server.drawing import Pages, dimension_link
+from calibrate_plugin.server.explaining import told
 from calibrate_plugin.server.numbers import State
+from calibrate_plugin.server.ruling_form import ruling_forms
 from calibrate_plugin.server.service import Service
-from calibrate_plugin.server.trend import trend
-from calibrate_plugin.server.versions import Later, Versions
+from calibrate_plugin.why import Explanation
 
 REMEMBERED = 64  # pages
 SIZE = 25  # disagreements on one
@@ -38,107 +36,8 @@ STATIC = {
 }
 
 
-@cache
-def _environment() -> Environment:
-    return html.environment("calibrate_plugin.server")
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A number over the reports."""
-
-    who: str
-    role: str
-    statistic: str
-    drawing: Markup
-    first: str
-    now: str
-    n: int
-
-
-class Pages:
-    """What a page is made of, and the last ones made."""
-
-    def __init__(self, service: Service, access: Access) -> None:
-        self.service, self.access = service, access
-        self._made: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def remembered(self, key: tuple[Any, ...], make: Callable[[], str]) -> HTMLResponse:
-        """The page of ``key``, which names everything that it depends on."""
-        with self._lock:
-            found = self._made.get(key)
-        if found is None:
-            found = make().encode("utf-8", "replace")
-            with self._lock:
-                self._made[key] = found
-                while len(self._made) > REMEMBERED:
-                    self._made.popitem(last=False)
-        return HTMLResponse(found)
-
-    def written(self, template: str, title: str, here: str, state: State | None, **more: Any) -> str:
-        """A page in the frame that all of them share."""
-        links = [("/", "Overview")]
-        if state is not None:
-            links += [
-                (dimension_link(d.name), display.clip(display.visible(d.name), 40)) for d in state.report.dimensions
-            ]
-        links += [("/disagreements", "Disagreements"), ("/health", "Health")]
-        given: dict[str, Any] = {
-            "study": self.service.config.study.name,
-            "title": title,
-            "here": here,
-            "links": links,
-            "stamp": state.stamp if state else "none",
-            "at": state.report.generated_at if state else None,
-            "level": 0.95,
-        }
-        return _environment().get_template(template).render(**given | more).lstrip()
-
-    def trends(self, dimension: DimensionReport) -> list[Trend]:
-        points = self.service.history.points
-        if len(points) < 2:
-            return []
-        keys = dict.fromkeys(key for p in points for key in p.values if key[0] == dimension.name)
-        found = []
-        for key in keys:
-            drawn = _trend(points, key, dimension)
-            if drawn is not None:
-                found.append(drawn)
-        return found[:40]
-
-
-def _trend(points: Sequence[Point], key: tuple[str, str, str], dimension: DimensionReport) -> Trend | None:
-    values = [p.values.get(key) for p in points]
-    given = [v for v in values if v is not None]
-    if not given or key[2] == "alpha":
-        return None
-    share = key[2] == "agreement" or (key[2] == "score" and dimension.scale.kind == "binary")
-    low, high = min(0.0, *given), 1.0
-    if key[2] == "score" and not share:
-        assert dimension.scale.low is not None and dimension.scale.high is not None
-        low, high = float(dimension.scale.low), float(dimension.scale.high)
-
-    def text(value: float | None) -> str:
-        if value is None:
-            return display.DASH
-        if share:
-            return display.percent(value)
-        if key[2] == "score":
-            return display.rating(value)
-        return display.coefficient(value).replace("-", "\N{MINUS SIGN}")
-
-    role = "human" if key[1] == "annotators" else "judge"
-    who = "Annotators" if role == "human" else key[1]
-    return Trend(who, role, key[2], trend(values, low, high, role), text(values[0]), text(values[-1]), len(points))
-
-
-def dimension_link(name: str) -> str:
-    return f"/dimensions/{quote(name, safe='')}"
-
-
 def disagreements_link(wanted: Wanted, page: int = 1, *, csv: bool = False) -> str:
-    given = {f: getattr(wanted, f) for f in ("dimension", "kind", "evaluator", "version", "annotator")}
+    given = {f: getattr(wanted, f) for f in ("dimension", "kind", "evaluator", "version", "annotator", "ruling")}
     query: dict[str, Any] = {k: v for k, v in given.items() if v}
     if page > 1:
         query["page"] = page
@@ -152,12 +51,10 @@ def _listed(found: Disagreement, scale: Any) -> tuple[Disagreement, str, list[An
     return found, display.distance(found.distance, scale), answers
 
 
-def router(service: Service, access: Access, disagreements: Disagreements) -> APIRouter:
+def router(service: Service, pages: Pages, access: Access, disagreements: Disagreements) -> APIRouter:
     """Every page, and what the pages send."""
     routes = APIRouter(include_in_schema=False)
-    pages = Pages(service, access)
-    later = Later(service)
-    versions = Versions(service, later)
+    later, versions, explaining = pages.later, pages.versions, pages.explaining
 
     def state_or_none() -> State | None:
         return service.state
@@ -174,62 +71,19 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
                 return dimension
         raise HTTPException(404, "there is no such dimension")
 
-    def overview(state: State, report: Report, heading: str, run: str = "") -> str:
-        sections = [Section(i + 1, d, report.bands) for i, d in enumerate(report.dimensions)]
-        return pages.written(
-            "overview_page.html.j2",
-            heading,
-            "" if run else "/",
-            state,
-            heading=heading,
-            run=run,
-            coverage=report.coverage,
-            dimensions=sections,
-            dimension_links=[dimension_link(d.name) for d in report.dimensions],
-            overview=html.overview_chart(sections),
-            unread=[] if run else display.by_count(report.coverage.unread),
-            runs=[] if run else [(r, f"/runs/{quote(r, safe='')}") for r in state.runs[:500]],
-            parked=0 if run else sum(t.parked for t in list(service.health.troubles.values())),
-            level=next((at for d in report.dimensions if (at := display.level(d)) != 0.95), 0.95),
-        )
-
     @routes.get("/")
     def home() -> Response:
         state = state_or_none()
         if state is None:
             return waiting("/")
-        parked = sum(t.parked for t in list(service.health.troubles.values()))
-        return pages.remembered(("/", state.serial, parked), lambda: overview(state, state.report, "Overview"))
+        return pages.overview(state)
 
     @routes.get("/dimensions/{name:path}")
     def dimension(name: str) -> Response:
         state = state_or_none()
         if state is None:
             return waiting("")
-        found = of_dimension(state, name)
-        points = service.history.points
-        last = points[-1].report if points else 0
-
-        def make() -> str:
-            section = Section(1, found, state.report.bands)
-            return pages.written(
-                "dimension_page.html.j2",
-                found.name,
-                dimension_link(name),
-                state,
-                dimension=section,
-                level=display.level(found),
-                disagreements=disagreements_link(Wanted(name)),
-                evaluators=[
-                    (e, f"/versions?{urlencode({'dimension': name, 'evaluator': e})}")
-                    for e, known in versions.known(state, name).items()
-                    if len(known) > 1
-                ],
-                trends=pages.trends(found),
-                reasons=REASONS,
-            )
-
-        return pages.remembered(("dimension", name, state.serial, last), make)
+        return pages.dimension(state, of_dimension(state, name))
 
     @routes.get("/runs/{name:path}")
     def run(name: str) -> Response:
@@ -243,17 +97,19 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
         report = later.get(state, ("run", name), lambda: service.numbers.run(name))
         if report is None:
             return HTMLResponse(
-                pages.written("waiting_page.html.j2", heading, "", state, stamp=f"{state.stamp} ...", heading=heading)
+                pages.written("waiting_page.html.j2", heading, "", state, stamp=f"{service.stamp} ...", heading=heading)
             )
-        return pages.remembered(("run", name, state.serial), lambda: overview(state, report, heading, name))
+        return pages.remembered(("run", name, state.serial), lambda: pages.of_report(state, report, heading, name))
 
     @routes.get("/disagreements")
     def differing(
+        request: Request,
         dimension: Text = "",
         evaluator: Text = "",
         version: Text = "",
         annotator: Text = "",
         kind: Literal["", "humans", "judges"] = "",
+        ruling: Text = "",
         page: PageNumber = 1,
     ) -> Response:
         state = state_or_none()
@@ -261,7 +117,8 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
             return waiting("/disagreements")
         name = dimension or state.report.dimensions[0].name
         found = of_dimension(state, name)
-        wanted = Wanted(name, evaluator, version, annotator, kind)
+        wanted = Wanted(name, evaluator, version, annotator, kind, ruling)
+        forms = ruling_forms(request, access, found.scale)
 
         def make() -> str:
             shown = disagreements.page(state, wanted, page, SIZE)
@@ -272,7 +129,12 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
                 "evaluator": [(n, n) for n in sorted({r.name for r in of_evaluator})],
                 "version": [(v, v) for v in some],
                 "annotator": [(n, n) for n in sorted({r.name for r in found.raters if r.kind == "annotator"})],
+                "ruling": [(OPEN, "not ruled on"), (RULED, "ruled on"), *CAUSES.items()],
             }
+            counts = Counter(r.cause for r in disagreements.rulings(state).values() if r.dimension == name)
+            causes = [
+                (t, counts[c], disagreements_link(Wanted(name, ruling=c))) for c, t in CAUSES.items() if counts[c]
+            ]
             last = -(-shown.total // SIZE)
             return pages.written(
                 "disagreements_page.html.j2",
@@ -288,9 +150,15 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
                 before=disagreements_link(wanted, page - 1) if page > 1 else "",
                 after=disagreements_link(wanted, page + 1) if page < last else "",
                 csv=disagreements_link(wanted, csv=True),
+                causes=causes,
+                dimension=name,
+                back=disagreements_link(wanted, page),
+                CAUSES=CAUSES,
+                **forms,
             )
 
-        return pages.remembered(("disagreements", wanted, page, state.serial), make)
+        key = ("disagreements", wanted, page, state.serial, service.store.latest(), forms["proof"], forms["by"])
+        return pages.remembered(key, make)
 
     @routes.get("/versions")
     def side_by_side(dimension: Text, evaluator: Text) -> Response:
@@ -317,12 +185,48 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
                 "Versions",
                 "",
                 state,
-                stamp=state.stamp if made is not None else f"{state.stamp} ...",
+                stamp=service.stamp if made is not None else f"{service.stamp} ...",
                 dimension=dimension,
                 evaluator=evaluator,
                 lines=lines,
                 common=made.common if made else 0,
                 chart=chart,
+                back=dimension_link(dimension),
+            )
+        )
+
+    @routes.get("/why")
+    def why(dimension: Text, number: Text = "", since: Text = "") -> Response:
+        state = state_or_none()
+        if state is None:
+            return waiting("")
+        found = of_dimension(state, dimension)
+        statistic, _, evaluator = number.partition(" ")
+        try:
+            moment = explaining.since(state, since)
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from None
+        made = explaining.of(state, dimension, moment) if moment is not None else ""
+        explained = made if isinstance(made, Explanation) else None
+        kept = explaining.offered()
+        usual = next((f"#{r.id}" for r in kept if moment is not None and r.number == moment.number), "")
+        return HTMLResponse(
+            pages.written(
+                "why_page.html.j2",
+                "Why did it change?",
+                "",
+                state,
+                stamp=service.stamp if made is not None else f"{service.stamp} ...",
+                dimension=dimension,
+                chosen=number,
+                numbers=_numbers(found),
+                since=since or usual,
+                reports=[(f"#{r.id}", f"{r.at:%Y-%m-%d %H:%M:%S}, report {r.id}") for r in kept],
+                computing=made is None,
+                wrong=made if isinstance(made, str) else "",
+                none=moment is None,
+                told=told(explained, statistic, evaluator) if explained else [],
+                notes=explained.notes if explained else (),
                 back=dimension_link(dimension),
             )
         )
@@ -399,6 +303,15 @@ def router(service: Service, access: Access, disagreements: Disagreements) -> AP
         return Response(_file(package, path), media_type=kind, headers={"cache-control": "max-age=300"})
 
     return routes
+
+
+def _numbers(dimension: DimensionReport) -> list[tuple[str, str]]:
+    """The numbers whose change can be explained: as the address says it, and in words."""
+    people = [("human_score", "the annotators’ score")]
+    people += [(f"annotators.{s}", f"{s} of the annotators") for s in ("agreement", "kappa")]
+    judges = dict.fromkeys(e.evaluator for e in dimension.evaluators if e.live)
+    of_judges = [(f"evaluator.{s} {e}", f"{s} of {e}") for e in judges for s in ("score", "agreement", "kappa")]
+    return people + of_judges
 
 
 def _login(pages: Pages, next: str, *, wrong: bool) -> str:

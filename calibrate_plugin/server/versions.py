@@ -45,7 +45,7 @@ class Later:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="later")
         self._lock = threading.Lock()
 
-    def get(self, state: State, key: tuple[Any, ...], make: Callable[[], T]) -> T | None:
+    def get(self, state: State, key: tuple[Any, ...], make: Callable[[], T], patience: float = PATIENCE) -> T | None:
         """What ``make`` gives for the numbers of ``state``; None while it is made. Open pages are told when it is."""
         key = (state.serial, *key)
         with self._lock:
@@ -56,7 +56,7 @@ class Later:
                 while len(self._made) > REMEMBERED:
                     self._made.popitem(last=False)
         try:
-            found: T = made.result(PATIENCE)
+            found: T = made.result(patience)
         except TimeoutError:
             return None
         return found

@@ -27,6 +27,48 @@ def test_the_report_is_the_one_of_the_contract(ready: Served) -> None:
     assert study["dimensions"] == ["Safety", "Empathy"] and study["runs"] == ["run v1", "run v2"]
 
 
+def test_the_calibration_is_that_of_a_full_computation(ready: Served) -> None:
+    from calibrate_plugin import cycle
+
+    told = get(ready, "/api/v1/calibration")
+    assert told["schema"] == report_json.SCHEMA
+    store, state = ready.service.store, ready.service.state
+    made, _ratings = cycle.report_now(store, ready.service.config, state.report.generated_at)
+    anew = json.loads(report_json.render(made))
+    for dimension, expected in zip(told["dimensions"], anew["dimensions"], strict=True):
+        for judge, other in zip(dimension["evaluators"], expected["evaluators"], strict=True):
+            assert judge == other and "verdict" in str(judge)
+        assert {k: dimension[k] for k in ("gold", "icc", "judges_compared")} == {
+            k: expected[k] for k in ("gold", "icc", "judges_compared")
+        }
+
+
+def test_before_the_first_calibration_it_says_so(served: Served) -> None:
+    while served.service.state is None:
+        served.worker.step()
+    answer = served.client().get("/api/v1/calibration")
+    assert answer.status_code == 503 and answer.headers["retry-after"]
+
+
+def test_why_names_the_cause_and_its_steps_add_up(ready: Served) -> None:
+    from told import label
+
+    assert ready.client().get("/api/v1/why?dimension=Safety").json() is None
+    ready.people.tell(label("ann1", "i1", "ann", '"Fail"'))
+    ready.service.store.hint("people", None)
+    ready.turns(lambda: len(ready.service.store.reports()) == 2)
+    told = get(ready, "/api/v1/why?dimension=Safety")
+    assert told == get(ready, "/api/v1/why?dimension=Safety&since=%231")
+    for one in told["numbers"]:
+        assert [s["cause"] for s in one["steps"]] == ["changed"]
+        assert sum(s["step"] for s in one["steps"]) == pytest.approx(one["difference"], abs=1e-12)
+        (change,) = one["steps"][0]["changes"]
+        assert (change["item"], change["rater"], change["after"]) == ("i1", "ann", '"Fail"')
+    assert {n["statistic"] for n in told["numbers"]} >= {"human_score", "annotators.agreement", "annotators.kappa"}
+    for wrong in ("tomorrow", "#999", "99999999"):
+        assert ready.client().get("/api/v1/why", params={"dimension": "Safety", "since": wrong}).status_code == 422
+
+
 def test_a_run_is_reported_with_its_own_version(ready: Served) -> None:
     (judge,) = get(ready, "/api/v1/runs/run%20v1")["dimensions"][0]["evaluators"]
     assert (judge["evaluator"], judge["version"]) == ("judge", "v1")
@@ -87,6 +129,8 @@ def test_metrics_have_the_numbers_themselves(ready: Served) -> None:
     text = ready.client().get("/metrics").text
     kappa = ready.service.state.report.dimensions[0].annotators.kappa.value
     assert f'calibrate_measure{{dimension="Safety",statistic="kappa",subject="annotators"}} {kappa}' in text
+    verdict = r'calibrate_calibration{dimension="Safety",evaluator="judge",statistic="verdict: '
+    assert verdict in text and 'statistic="beside_humans.difference",version="v1"}' in text
     for name in ("calibrate_hints_open", "calibrate_lag_seconds", "calibrate_sync_seconds_count", "calibrate_parked"):
         assert name in text
 
