@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import pearsonr, spearmanr
 
 from calibrate_plugin import scales
 from calibrate_plugin.cli.output import pull_all
@@ -168,6 +169,54 @@ def test_hannas_intraclass_correlations_and_versions(real_data: Load, tmp_path: 
     assert first is not None
     assert first.measures["spearman"].value == pytest.approx(reference["spearman"], abs=0.08)
     assert first.measures["accuracy"].reason == "not_applicable"
+
+
+def test_every_criterion_and_judge_of_hanna_in_one_report(real_data: Load, tmp_path: Path) -> None:
+    labels, expected = real_data("hanna")
+    human = pl.col("rater_kind") == "human"
+    labels = labels.filter(human | (pl.col("version") == "eval-prompt-1"))
+    # The reference numbers hold judges against the mean of the humans, which here is the word of an expert.
+    means = labels.filter(human).with_columns(pl.col("value").cast(pl.Float64)).group_by("item", "dimension").agg(
+        pl.col("value").mean().cast(pl.String)
+    )  # fmt: skip
+    means = means.with_columns(rater=pl.lit("mean"), rater_kind=pl.lit("gold"))
+    labels = pl.concat([labels, means.select(pl.col(c) if c in means.columns else pl.lit(None, pl.String).alias(c)
+                                             for c in labels.columns)])  # fmt: skip
+    report = reported(
+        labels, tmp_path, *(f"{name}=rating:1..5:any" for name in expected["dimensions"]), gold="adjudicated"
+    )
+    seen = 0
+    for dimension in report.dimensions:
+        told, found = expected["dimensions"][dimension.name], calibration(dimension)
+        assert found.icc is not None
+        assert found.icc.single.value == pytest.approx(told["reference"]["ICC1"], abs=1e-9)
+        assert found.icc.mean.value == pytest.approx(told["reference"]["ICC1k"], abs=1e-9)
+        assert dimension.annotators.alphas["interval"].value == pytest.approx(
+            told["reference"]["alpha_interval"], abs=1e-9
+        )
+        for judge in found.judges:
+            numbers, gold = told["reference"]["judges_vs_human_mean_eval_prompt_1"][judge.evaluator], judge.gold_numbers
+            assert judge.coverage.failed == numbers["out_of_range"]
+            assert gold is not None
+            values = {ours: gold.measures[ours].value for ours in ("spearman", "pearson", "bias", "mae")}
+            if numbers["out_of_range"]:
+                # The reference keeps what lies outside of the scale; we leave it out and say so.
+                own, mean = inside(labels, dimension.name, judge.evaluator)
+                numbers = {"spearman": spearmanr(own, mean).statistic, "pearson": pearsonr(own, mean).statistic,
+                           "mean_bias": (own - mean).mean(), "mae": np.abs(own - mean).mean()}  # fmt: skip
+            assert values == pytest.approx(
+                {ours: numbers[{"bias": "mean_bias"}.get(ours, ours)] for ours in values}, abs=1e-9
+            ), judge.name
+            seen += judge.coverage.failed == 0
+    assert seen == 12
+
+
+def inside(labels: pl.DataFrame, dimension: str, judge: str) -> tuple[Any, Any]:
+    """What a judge said inside of the scale, and the mean of the humans on the same items."""
+    rows = labels.filter(pl.col("dimension") == dimension).with_columns(pl.col("value").cast(pl.Float64))
+    mean = rows.filter(pl.col("rater_kind") == "gold").select("item", gold="value")
+    own = rows.filter((pl.col("rater") == judge) & pl.col("value").is_between(1, 5)).join(mean, on="item")
+    return own["value"].to_numpy(), own["gold"].to_numpy()
 
 
 def test_a_live_version_of_hanna_has_a_verdict_and_the_report_is_json(real_data: Load, tmp_path: Path) -> None:
