@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import polars as pl
 
+from calibrate_plugin import guideline
 from calibrate_plugin.config import Config
 from calibrate_plugin.connector import (
     ConnectorError,
@@ -101,7 +103,10 @@ def keyed(store: Store, study: Study) -> Study:
 
 
 def keep(store: Store, config: Config, body: bytes, number: int) -> int:
-    """Keep a report (JSON) made from the facts at ``number``, with the settings that it was made under."""
+    """Keep a report (JSON) made from the facts at ``number``, with the settings that it was made under and the text that people
+    label by."""
+    with suppress(SettingsError):  # a guideline that cannot be read is told by its own commands
+        guideline.keep(store, config)
     return store.keep_report(body, store.keep_settings(_plain(config.document)).id, number=number)
 
 

@@ -255,7 +255,7 @@ def following(found: Guideline, rulings: Iterable[Ruling], day: date) -> tuple[s
     appended: list[str] = []
     for ruling in sorted(rulings, key=lambda r: (r.dimension, r.item)):
         section = found.section(ruling.dimension)
-        if section is not None and ruling.item in section.cases:
+        if section is not None and _spelled(ruling.item) in section.cases:
             continue
         added.append(ruling)
         if section is None:
@@ -283,9 +283,14 @@ def _restated(line: str, value: str) -> str:
     return re.sub(r"(:\s*[*_]*\s*).*?([*_]*\s*)$", lambda m: f"{m[1]}{value}{m[2]}", line, count=1)
 
 
+def _spelled(item: str) -> str:
+    """An item's key as it stands in a line."""
+    return " ".join(item.split())
+
+
 def case(ruling: Ruling) -> str:
     """A ruling as a hard case: one line of Markdown."""
-    item = " ".join(ruling.item.split()).replace("\\", "\\\\").replace("`", "\\`")
+    item = _spelled(ruling.item).replace("\\", "\\\\").replace("`", "\\`")
     reason = f": {_line(ruling.reason)}" if ruling.reason else ""
     return f"- item `{item}` is **{_line(ruling.value)}**{reason}"
 

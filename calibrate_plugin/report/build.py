@@ -37,8 +37,8 @@ from calibrate_plugin.model import (
     frame,
     number,
 )
-from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply, names_of
 from calibrate_plugin.ratings.care import fast_and_counted
+from calibrate_plugin.ratings.rules import CAUSES, Answers, Rater, Ratings, apply, names_of
 from calibrate_plugin.ratings.rulings import late_rows, rulings_in
 from calibrate_plugin.report.slices import GUIDELINE, Limit, groups, limited, under
 
