@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling
+from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling, t_probability
 from calibrate_plugin.calibration.panel import Panel
 from calibrate_plugin.calibration.resampling import ends_of_pulls
 from calibrate_plugin.model import Measure, Reason
@@ -183,10 +183,8 @@ def _test(d: Array, epsilon: float) -> tuple[Literal["t", "wilcoxon"], float | N
     if sd == 0:
         # All items alike: the mean is certain. Exactly at epsilon nothing is shown.
         return "t", None if apart == 0 else inf * apart, None if apart == 0 else 0.0 if apart < 0 else 1.0
-    from scipy.special import stdtr
-
     t = apart / (sd / sqrt(n))
-    return "t", t, float(stdtr(n - 1, t))
+    return "t", t, t_probability(t, n - 1)
 
 
 def wilcoxon_less(values: Array) -> tuple[float | None, float | None]:
