@@ -143,7 +143,7 @@ def _say_done(done: Done) -> None:
     for line in done.wrote:
         click.echo(visible_lines(f"wrote to the settings: {line}"))
     for reason in sorted(set(sent.aside.values())):
-        items = [item for item, why in sent.aside.items() if why == reason]
+        items = sorted(item for item, why in sent.aside.items() if why == reason)
         some = ", ".join(visible(clip(i, 40)) for i in items[:3])
         more = f" and {len(items) - 3} more" if len(items) > 3 else ""
         click.echo(f"set aside: {plural(len(items), 'item')} ({some}{more}): {visible(clip(reason, 200))}")
