@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibrate_plugin.agreement.estimate import Resampling
+    from calibrate_plugin.agreement.estimate import Resampling, wilson
     from calibrate_plugin.agreement.functions import (
         brennan_prediger,
         cohen_kappa,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         pooled_agreement,
         pooled_kappa,
         positive_agreement,
-        wilson,
     )
 
 __all__ = [
@@ -45,9 +44,9 @@ def __getattr__(name: str) -> Any:
     # A report needs none of them, so they are imported when they are asked for.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from calibrate_plugin.agreement import functions
+    from calibrate_plugin.agreement import estimate, functions
 
-    return getattr(functions, name)
+    return getattr(estimate if name in ("Resampling", "wilson") else functions, name)
 
 
 def __dir__() -> list[str]:

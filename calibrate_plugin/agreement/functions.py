@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrate_plugin import scales
 from calibrate_plugin.agreement import continuous
-from calibrate_plugin.agreement.estimate import Resampling, estimate, wilson
+from calibrate_plugin.agreement.estimate import Resampling, estimate
 from calibrate_plugin.agreement.statistics import (
     Agreement,
     Alpha,
@@ -569,19 +569,3 @@ def _named(present: Sequence[Any], wanted: Any) -> int:
     if wanted not in present:
         raise ValueError(f"there is no rater {wanted!r}; there are: {', '.join(map(repr, present))}")
     return list(present).index(wanted)
-
-
-__all__ = [
-    "brennan_prediger",
-    "cohen_kappa",
-    "fleiss_kappa",
-    "gwet_ac",
-    "krippendorff_alpha",
-    "negative_agreement",
-    "pabak",
-    "percent_agreement",
-    "pooled_agreement",
-    "pooled_kappa",
-    "positive_agreement",
-    "wilson",
-]

@@ -268,30 +268,7 @@ class _Drawing:
         self.texts(names, -8, align="right")
 
     def svg(self) -> str:
-        height = ROW * self.rows
-        chart = (
-            alt.layer(*self.layers)
-            .properties(
-                width=PLOT,
-                height=height,
-                padding={"left": LABEL, "right": VALUE, "top": 4, "bottom": 22},
-                autosize=alt.AutoSizeParams(type="none"),
-            )
-            .configure(background="transparent", aria=False, font="sans-serif")
-            .configure_view(stroke=None)
-            .configure_axis(
-                labelColor=_SOFT,
-                labelFontSize=FONT_SIZE - 1,
-                gridColor=_LINE,
-                tickColor=_LINE,
-                domainColor=_LINE,
-                labelOverlap=False,
-            )
-        )
-        spec = chart.to_dict(validate=False)  # what is drawn was tried; checking it takes longer than drawing it
-        spec["datasets"] = self.values
-        drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
-        return _rebuilt(drawn, LABEL + PLOT + VALUE, height + 26)
+        return _drawn(self.layers, self.values, PLOT, ROW * self.rows, left=LABEL, right=VALUE, top=4, bottom=22)
 
 
 class _Plane:
@@ -339,29 +316,29 @@ class _Plane:
         self.layers.append(chart.encode(x=self.x, y=alt.value(self.HEIGHT + 8), text=alt.Text("text:N")))
 
     def svg(self) -> str:
-        chart = (
-            alt.layer(*self.layers)
-            .properties(
-                width=self.WIDTH,
-                height=self.HEIGHT,
-                padding={"left": 44, "right": 20, "top": 8, "bottom": 26},
-                autosize=alt.AutoSizeParams(type="none"),
-            )
-            .configure(background="transparent", aria=False, font="sans-serif")
-            .configure_view(stroke=None)
-            .configure_axis(
-                labelColor=_SOFT,
-                labelFontSize=FONT_SIZE - 1,
-                gridColor=_LINE,
-                tickColor=_LINE,
-                domainColor=_LINE,
-                labelOverlap=False,
-            )
+        return _drawn(self.layers, self.values, self.WIDTH, self.HEIGHT, left=44, right=20, top=8, bottom=26)
+
+
+def _drawn(layers: Sequence[Any], values: Mapping[str, Any], width: int, height: int, **padding: int) -> str:
+    """Layers as SVG: ``width`` by ``height`` pixels of plot, with ``padding`` (left, right, top, bottom) around it."""
+    chart = (
+        alt.layer(*layers)
+        .properties(width=width, height=height, padding=padding, autosize=alt.AutoSizeParams(type="none"))
+        .configure(background="transparent", aria=False, font="sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=_SOFT,
+            labelFontSize=FONT_SIZE - 1,
+            gridColor=_LINE,
+            tickColor=_LINE,
+            domainColor=_LINE,
+            labelOverlap=False,
         )
-        spec = chart.to_dict(validate=False)
-        spec["datasets"] = self.values
-        drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
-        return _rebuilt(drawn, 44 + self.WIDTH + 20, self.HEIGHT + 34)
+    )
+    spec = chart.to_dict(validate=False)  # what is drawn was tried; checking it takes longer than drawing it
+    spec["datasets"] = values
+    drawn = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    return _rebuilt(drawn, padding["left"] + width + padding["right"], padding["top"] + height + padding["bottom"])
 
 
 def _fitted(text: str, pixels: int) -> str:
