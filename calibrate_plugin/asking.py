@@ -6,18 +6,19 @@ run again; a job that could not be made whole is deleted by whoever made it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calibrate_plugin import blind, sampling
+from calibrate_plugin import blind, guideline, sampling
 from calibrate_plugin.config import Config, load
 from calibrate_plugin.connector import Contents, Finding, Form, Labelling, SettingsError, Source
 from calibrate_plugin.cycle import keyed, pulled
+from calibrate_plugin.planning.guideline import check
 from calibrate_plugin.report.build import build
 from calibrate_plugin.sampling import Asked, Drawn, Kept, Sample
 from calibrate_plugin.store import Store
-from calibrate_plugin.store.labelling import guidelines
 from calibrate_plugin.store.pseudonyms import key_of
 
 
@@ -80,7 +81,7 @@ def plan(store: Store, config: Config, sources: Mapping[str, Source], asked: Ask
     number = last.number + 1 if last is not None else 1
     asked = replace(asked, dimension=dimension)
     drawn = sampling.draw(config, kept, ratings, number, asked, dimension, judge, contents)
-    version, text = _guideline(store, wish.guideline)
+    version, text = _guideline(store, config, wish.guideline)
     title = wish.title or f"{config.study.name}: sample {number}"[:50]
     sample = Sample(number, asked, judge.name, into, title, version, wish.job, wish.job is None, dict(wish.shows or {}))
     design = sampling.design_of(asked, dimension, judge.name)
@@ -109,7 +110,7 @@ def _again(
             )
     _, labelling = blind.labelling_of(config, sources, sample.into)
     _, contents = blind.contents_of(sources, ())
-    _, text = _guideline(store, sample.guideline)
+    _, text = _guideline(store, config, sample.guideline)
     design = sampling.design_of(was, was.dimension or "", sample.judge or "")
     return _planned(store, config, sample, None, labelling, contents, design, (), text, True)
 
@@ -123,39 +124,55 @@ def _planned(
     contents: Contents,
     design: Mapping[str, str],
     names: tuple[str, ...],
-    guideline: str,
+    text: str,
     answered: bool,
 ) -> Plan:
     unsure = tuple(blind.without_unsure(config)) if sample.ours else ()
-    form = _form(store, config, sample, guideline)
-    findings: list[Finding] = []
+    form = _form(store, config, sample, text)
+    findings = list(_about_guideline(config, sample.guideline))
     if not sample.ours and sample.job is not None:
-        findings = labelling.check_job(sample.job, form, answered=answered)
+        findings += labelling.check_job(sample.job, form, answered=answered)
     return Plan(sample, drawn, form, labelling, contents, design, names, unsure, tuple(findings))
 
 
-def _form(store: Store, config: Config, sample: Sample, guideline: str) -> Form:
+def _form(store: Store, config: Config, sample: Sample, text: str) -> Form:
     return blind.form(
         config,
         sample.into,
         mark=blind.mark(key_of(store), sample.item),
         title=sample.title,
         people=sample.asked.people,
-        guideline=guideline,
+        guideline=text,
         shows=sample.shows,
     )
 
 
-def _guideline(store: Store, version: str | None) -> tuple[str, str]:
-    """The version and text of the guideline: the named one, or the newest; nothing where there is none."""
-    kept = guidelines(store)
-    if version == "" or (version is None and not kept):
+def _guideline(store: Store, config: Config, version: str | None) -> tuple[str, str]:
+    """The version and text of the guideline: the named one, or the one that holds now; nothing where there is none."""
+    now = guideline.keep(store, config)
+    kept = guideline.known(store)
+    if version is None:
+        version = now.version if now is not None else next(reversed(kept), "")
+    if not version:
         return "", ""
-    found = [g for g in kept if version is None or g.version == version]
-    if not found:
-        known = ", ".join(dict.fromkeys(g.version for g in kept)) or "none"
-        raise SettingsError(f"--guideline {version}: no such version is kept; there are: {known}")
-    return found[-1].version, found[-1].text
+    if version not in kept:
+        raise SettingsError(f"--guideline {version}: no such version is kept; there are: {', '.join(kept) or 'none'}")
+    return version, re.sub(r"<!--.*?-->", "", kept[version].text, flags=re.DOTALL).strip()
+
+
+def _about_guideline(config: Config, version: str) -> Iterator[Finding]:
+    if not version:
+        yield Finding(
+            "warning",
+            "guideline",
+            "people will label without one, each by their own idea",
+            "calibrate-plugin guideline init",
+        )
+        return
+    found = guideline.current(config)
+    if found is not None and found.version == version and (missing := check(found, config.study.dimensions)):
+        said = f"{missing[0].message}" + (f", and {len(missing) - 1} more" if len(missing) > 1 else "")
+        yield Finding("warning", "guideline", said, "calibrate-plugin guideline check lists what is missing")
 
 
 def carry_out(store: Store, config: Config, planned: Plan, said: Callable[[int], None] = lambda count: None) -> Done:
