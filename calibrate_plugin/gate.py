@@ -84,10 +84,12 @@ class Outcome:
             meaning = REASONS.get(self.reason or "", self.reason or "")
             return f"{who}: {asked} is undefined ({self.reason}): {meaning}"
         word = "holds" if self.outcome == "passed" else "does not hold"
-        point = "" if self.measure.value is None else f"; the number is {self.measure.value:.4g}"
+        told = f"{who}: {asked} {word}: {self.value:.4g}"
+        if self.rule.part in ("n_items", "n_pairs") or self.measure.value is None:
+            return told
         interval = self.measure.interval
         ends = "" if interval is None else f" ({interval.low:.4g} to {interval.high:.4g})"
-        return f"{who}: {asked} {word}: {self.value:.4g}{point}{ends}, {self.measure.n_items} items"
+        return f"{told}; the number is {self.measure.value:.4g}{ends}, {self.measure.n_items} items"
 
 
 def rule(text: str, key: str = "gate.rules") -> Rule:

@@ -107,7 +107,7 @@ def _table(points: Sequence[Point]) -> None:
         console.print(
             Text(visible(f"{dimension}: {statistic}{who}  {sparkline([p.value for p in line])}"), style="bold")
         )
-        table = Table("Report", "When", "Value", "Interval", "Items", "Pairs", "", box=None)
+        table = Table("Report", "When", "Value", "Interval", "Items", "Pairs", "Changed", box=None)
         before: Point | None = None
         for p in line:
             marks = []
