@@ -20,12 +20,13 @@ from calibrate_plugin.connector import (
     Source,
     open_source,
 )
+from calibrate_plugin.labelling import labelled, looked_at
 from calibrate_plugin.model import ASIDE, ITEMS, LABELS, OWN, Report, Study, frame
 from calibrate_plugin.ratings.rules import Ratings
 from calibrate_plugin.report import json
 from calibrate_plugin.report.build import Pulled, build, item_agreement
 from calibrate_plugin.report.calibrated import calibrated
-from calibrate_plugin.store import Store
+from calibrate_plugin.store import SettingsState, Store
 from calibrate_plugin.store.pseudonyms import key_of
 from calibrate_plugin.sync import Progress, SyncOutcome, sync
 
@@ -91,10 +92,23 @@ def report_now(store: Store, config: Config, at: datetime) -> tuple[Report, Rati
     study = keyed(store, config.study)
     report, ratings = build(study, facts, at)
     keep(store, config, json.render(report).encode("utf-8"), number)
+    return finished(store, config, report, study, ratings, facts, "report"), ratings
+
+
+def finished(
+    store: Store, config: Config, report: Report, study: Study, ratings: Ratings, facts: Pulled, purpose: str
+) -> Report:
+    """A report of the study with its calibration, and with how the labels came to be. That somebody looks at the test split,
+    for ``purpose``, is written down.
+
+    Raises SettingsError where ``study.gold`` names nobody.
+    """
     try:
-        return calibrated(report, study, ratings, facts.items), ratings
+        made = calibrated(report, study, ratings, facts.items)
     except ValueError as error:
         raise SettingsError(f"{config.path}: {error}") from None
+    looked_at(store, made, purpose)
+    return labelled(store, config, made, ratings, facts.items)
 
 
 def keyed(store: Store, study: Study) -> Study:
@@ -107,7 +121,12 @@ def keep(store: Store, config: Config, body: bytes, number: int) -> int:
     label by."""
     with suppress(SettingsError):  # a guideline that cannot be read is told by its own commands
         guideline.keep(store, config)
-    return store.keep_report(body, store.keep_settings(_plain(config.document)).id, number=number)
+    return store.keep_report(body, keep_settings(store, config).id, number=number)
+
+
+def keep_settings(store: Store, config: Config) -> SettingsState:
+    """Write down the settings that hold from now on."""
+    return store.keep_settings(_plain(config.document))
 
 
 def turn(

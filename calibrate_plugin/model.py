@@ -248,6 +248,7 @@ Reason = Literal[
     "wrong_design",
     "no_better_than_chance",
     "no_split",
+    "only_test",
     "rare_answer",
     "unanswered",
 ]
@@ -274,6 +275,7 @@ REASONS: dict[str, str] = {
     "wrong_design": "not valid for the way in which the gold items were chosen",
     "no_better_than_chance": "true positive and true negative rate together do not exceed 1, so the evaluator's rate says nothing about the true one",
     "no_split": "no items were kept for a test; split the gold into dev and test",
+    "only_test": "these items are the test split, which is no place to choose anything; use the dev split",
     "rare_answer": "a rater gave answers other than the most frequent one fewer than 5 times, so there was hardly anything to agree on; label more items on which answers differ",
     "unanswered": "it does not hold once the items that the judge left without an answer count as wrong",
     "too_few_items": "fewer than 10 items: the value and its counts, but no interval and no verdict",
@@ -480,6 +482,42 @@ class Calibrated(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """Something that a dimension's labels were to reach. ``what``: ``items`` (answered by enough people), ``gold`` (of the class
+    with the fewest) or ``half_width`` (of the annotators' kappa, at most). ``reached`` is None where there is no number, for
+    ``reason``."""
+
+    what: Literal["items", "gold", "half_width"]
+    asked: float
+    reached: float | None
+    met: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestUse:
+    """How often numbers of a judge version on the test split were looked at."""
+
+    __test__ = False
+
+    evaluator: str
+    version: str
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """How the labels of a dimension came to be. ``people``: how many were to answer each item; ``moved``: what was changed of
+    the target once labelling had begun; ``causes``: the rulings on disagreements by cause."""
+
+    goals: tuple[Goal, ...] = ()
+    people: int | None = None
+    moved: str | None = None
+    causes: Mapping[str, int] = field(default_factory=dict)
+    test_uses: tuple[TestUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DimensionReport:
     name: str
     scale: Scale
@@ -496,6 +534,7 @@ class DimensionReport:
     slices: tuple[Slice, ...]
     notes: tuple[str, ...] = ()
     calibration: Calibrated | None = None
+    labelling: Labelling | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ COMMANDS = {
     "gate": "calibrate_plugin.cli.gate:gate",
     "alerts": "calibrate_plugin.cli.alerts:alerts",
     "forget": "calibrate_plugin.cli.forget:forget",
+    "plan": "calibrate_plugin.cli.plan:plan",
     "sample": "calibrate_plugin.cli.sample:sample",
     "serve": "calibrate_plugin.cli.serve:serve",
     "webhooks": "calibrate_plugin.cli.webhooks:webhooks",

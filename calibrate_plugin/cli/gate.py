@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,15 @@ if TYPE_CHECKING:
 @config_option
 @click.option("--rule", "extra", multiple=True, metavar="RULE", help="One more rule; repeatable.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="A report as JSON, for rules on a change.")
+@click.option(
+    "--only",
+    "limits",
+    multiple=True,
+    metavar="FACT=VALUE",
+    help="Only what has this fact, e.g. split=test; repeatable.",
+)
 @click.option("--junit", type=click.Path(path_type=Path), help="Write the outcomes there as JUnit XML.")
-def gate(config: Path, extra: Sequence[str], baseline: Path | None, junit: Path | None) -> None:
+def gate(config: Path, extra: Sequence[str], baseline: Path | None, limits: Sequence[str], junit: Path | None) -> None:
     """Check the rules of [gate] on the facts of the last run (or on the sources, where there was none).
 
     Rules are on intervals and counts, e.g. "Safety: judge.kappa.lower >= 0.4". On GitHub the outcomes go to the job's summary.
@@ -41,7 +47,7 @@ def gate(config: Path, extra: Sequence[str], baseline: Path | None, junit: Path 
 
     settings = loaded(config)
     try:
-        outcomes = outcomes_of(settings, extra, baseline)
+        outcomes = outcomes_of(settings, extra, baseline, limits)
     except SettingsError as error:
         raise click.UsageError(f"{config}: {error}") from None
     for o in outcomes:
@@ -56,26 +62,24 @@ def gate(config: Path, extra: Sequence[str], baseline: Path | None, junit: Path 
         raise click.exceptions.Exit(code)
 
 
-def outcomes_of(settings: Config, extra: Sequence[str] = (), baseline: Path | None = None) -> list[Outcome]:
+def outcomes_of(
+    settings: Config, extra: Sequence[str] = (), baseline: Path | None = None, limits: Sequence[str] = ()
+) -> list[Outcome]:
     """The outcomes of the rules in the settings, and of ``extra`` ones. Raises SettingsError."""
     from calibrate_plugin import cycle
     from calibrate_plugin import gate as rules
-    from calibrate_plugin.report.build import build
-    from calibrate_plugin.report.calibrated import calibrated
 
     found = rules.rules_of([*settings.gate.rules, *extra], settings.study)
     if not found:
         raise SettingsError('gate.rules is empty; write e.g. rules = ["judge.kappa.lower >= 0.4"]')
+    only, run = out.limits_of(limits, None)
     before = None if baseline is None else _read(baseline)
     with out.failures(), stored(settings) as store:
         pulled = cycle.pulled(store) if store.latest() else out.pull_all(settings.sources)
         with out.progress("computing"):
             study = cycle.keyed(store, settings.study)
-            report, ratings = build(study, pulled, datetime.now(UTC))
-            try:
-                report = calibrated(report, study, ratings, pulled.items)
-            except ValueError as error:
-                raise SettingsError(str(error)) from None
+            report, ratings = out.built(study, pulled, (), run, only)
+            report = cycle.finished(store, settings, report, study, ratings, pulled, "gate")
             return rules.check(report, found, baseline=before)
 
 

@@ -115,7 +115,7 @@ def limits_of(texts: Sequence[str], run: str | None) -> tuple[tuple[Limit, ...],
     return tuple(one for one in found if one.fact != "run"), next(iter(runs), None)
 
 
-def make(
+def built(
     study: Study, pulled: Pulled, by: Sequence[str], run: str | None, only: Sequence[Limit] = ()
 ) -> tuple[Report, Ratings]:
     """The report, with unknown facts and runs as errors of the call."""
@@ -125,9 +125,19 @@ def make(
         if run not in there:
             raise click.UsageError(f"--run: there is no run {run!r}; there are: {', '.join(there[:20]) or 'none'}")
     try:
-        from calibrate_plugin.report.calibrated import calibrated
+        return build(study, pulled, datetime.now(UTC), by=by, run=run, only=only)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
-        report, ratings = build(study, pulled, datetime.now(UTC), by=by, run=run, only=only)
+
+def make(
+    study: Study, pulled: Pulled, by: Sequence[str], run: str | None, only: Sequence[Limit] = ()
+) -> tuple[Report, Ratings]:
+    """The report with its calibration, of what no store keeps."""
+    from calibrate_plugin.report.calibrated import calibrated
+
+    report, ratings = built(study, pulled, by, run, only)
+    try:
         return calibrated(report, study, ratings, pulled.items), ratings
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -58,7 +58,9 @@ def run(
         report, ratings = done.report, done.ratings
         if dimensions or by or of_run or only_these:
             with out.progress("computing"):
-                report, ratings = out.make(cycle.keyed(store, study), cycle.pulled(store), by, of_run, only_these)
+                limited, facts = cycle.keyed(store, study), cycle.pulled(store)
+                report, ratings = out.built(limited, facts, by, of_run, only_these)
+                report = cycle.finished(store, settings, report, limited, ratings, facts, "report")
         out.write(report, ratings, form, output)
         say_pushed(done.pushed)
         if settings.alerts.slack or settings.alerts.webhook:

@@ -98,6 +98,19 @@ def gold_per_class(observed: float, bound: float, *, one_sided: bool = False, le
     return n
 
 
+def people_for(kappa: float, reliability: float) -> int:
+    """People per item so that their answers together have ``reliability``, where one has ``kappa`` with another (Spearman
+    1910, Brown 1910; kappa stands for the reliability of one, Fleiss and Cohen 1973). Never fewer than two, which any
+    agreement takes.
+
+    >>> people_for(.6, .8), people_for(.4, .8), people_for(.8, .8)
+    (3, 6, 2)
+    """
+    _share("kappa", kappa)
+    _share("reliability", reliability)
+    return max(2, ceil(reliability * (1 - kappa) / (kappa * (1 - reliability)) - 1e-9))
+
+
 def _first(holds: Callable[[int], bool]) -> int:
     """The smallest n of a condition that holds for every larger n too."""
     low, high = 0, 1
@@ -156,4 +169,5 @@ __all__ = [
     "items_for_share",
     "kappa_half_width",
     "kappa_spread",
+    "people_for",
 ]

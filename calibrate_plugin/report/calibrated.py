@@ -369,6 +369,9 @@ class _Maker:
         dev = test = None
         if split is not None:
             dev, test = (np.array([s == part for s in split]) for part in ("dev", "test"))
+            if test.any() and not (dev & (passed >= 0)).any():
+                refused = Measure(None, "only_test", 0)
+                return Thresholds((), (), refused, "youden", None, None, "only_test", "only_test")
         return thresholds(scores, passed, dev=dev, test=test, level=self.study.level)
 
     def _rates(self, judge: int, design: Design, live: bool | None) -> tuple[CorrectedRate, ...]:

@@ -31,7 +31,9 @@ from calibrate_plugin.model import (
     Scale,
     SetAside,
 )
-from calibrate_plugin.report import calibration_html, charts, display
+from calibrate_plugin.ratings.rulings import CAUSES
+from calibrate_plugin.report import calibration_html, charts, display, labelling_words
+from calibrate_plugin.report.calibration_words import Said
 from calibrate_plugin.report.display import DASH, EMPTY
 
 LISTED = 1000  # disagreements of one dimension
@@ -354,6 +356,9 @@ class Section:
 
     def calibration(self) -> calibration_html.Part | None:
         return calibration_html.part(self.report)
+
+    def labelling(self) -> list[Said]:
+        return list(labelling_words.of(self.report.labelling))
 
     def matrix(self) -> Matrix | None:
         return _matrix(self.report)
@@ -748,7 +753,7 @@ def environment(*packages: str) -> Environment:
     made.filters["plural"] = display.plural
     made.filters["percent"] = display.percent
     made.filters["n"] = lambda n: f"{n:,}"
-    made.globals |= {"DASH": DASH, "VALUE": VALUE, "LONG": LONG, "TABLES": TABLES, "REASON": REASON}
+    made.globals |= {"CAUSES": CAUSES, "DASH": DASH, "VALUE": VALUE, "LONG": LONG, "TABLES": TABLES, "REASON": REASON}
     return made
 
 

@@ -19,6 +19,7 @@ from calibrate_plugin.model import (
     Counts,
     DimensionReport,
     EvaluatorReport,
+    Labelling,
     Measure,
     PairReport,
     RaterInfo,
@@ -105,6 +106,7 @@ def _dimension(dimension: DimensionReport) -> dict[str, Any]:
         "set_aside": _counted(dimension.set_aside),
         "notes": [encodable(note) for note in dimension.notes],
         **(_calibration(calibration) if calibration else {}),
+        **({"labelling": _labelling(dimension.labelling)} if dimension.labelling else {}),
         "slices": [
             {"fact": encodable(part.fact), "value": encodable(part.value), **_dimension(part.report)}
             for part in dimension.slices
@@ -159,6 +161,22 @@ def _calibration(calibration: Calibration) -> dict[str, Any]:
         "judges_without_answers": [
             {"evaluator": encodable(judge.evaluator), "version": encodable(judge.version), **_calibrated(judge)}
             for judge in calibration.silent
+        ],
+    }
+
+
+def _labelling(found: Labelling) -> dict[str, Any]:
+    return {
+        "people": found.people,
+        "goals": [
+            {"what": g.what, "asked": _plain(g.asked), "reached": _plain(g.reached), "met": g.met, "reason": g.reason}
+            for g in found.goals
+        ],
+        "target_moved": None if found.moved is None else encodable(found.moved),
+        "causes": {cause: found.causes[cause] for cause in found.causes},
+        "test_split_uses": [
+            {"evaluator": encodable(u.evaluator), "version": encodable(u.version), "uses": u.uses}
+            for u in found.test_uses
         ],
     }
 

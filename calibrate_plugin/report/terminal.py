@@ -29,7 +29,8 @@ from calibrate_plugin.model import (
     Report,
     Scale,
 )
-from calibrate_plugin.report import calibrated, calibration_words, display
+from calibrate_plugin.ratings.rulings import CAUSES
+from calibrate_plugin.report import calibrated, calibration_words, display, labelling_words
 from calibrate_plugin.report.display import DASH, EMPTY
 
 WIDTH = 100
@@ -141,6 +142,8 @@ def _blocks(dimension: DimensionReport, bands: str) -> Iterable[RenderableType]:
         rows = [(f"{_name(p.a)} · {_name(p.b)}", p.agreement, p.kappa) for p in dimension.judges]
         yield _pairs("Evaluators with each other", rows, bands, reasons)
     yield from _calibration(dimension)
+    if said := list(labelling_words.of(dimension.labelling)):
+        yield _said(Text("How the labels came to be", "bold"), said)
     if dimension.slices:
         yield _slices(dimension, reasons)
     if dimension.disagreements.human_items or dimension.disagreements.judge_items:
@@ -346,9 +349,15 @@ def _disagreement(disagreement: Disagreement, scale: Scale) -> RenderableType:
     for answer in disagreement.answers[:RATERS]:
         version = f" {answer.version}" if answer.version and answer.kind == "evaluator" else ""
         line = Text.assemble(f"  {_name(answer.rater + version)}: ", (_name(answer.value), "bold"))
+        if answer.after_ruling:
+            line.append(" (after the ruling)", "yellow")
         if answer.reason:
             line.append(f"  {_name(answer.reason, TEXT)}", "dim")
         lines.append(line)
+    if (ruling := disagreement.ruling) is not None:
+        cause = CAUSES.get(ruling.cause or "", "")
+        line = Text.assemble("  ruled ", (_name(ruling.value), "bold"), f" by {_name(ruling.by)}: {cause}")
+        lines.append(line.append(f"  {_name(ruling.reason or '', TEXT)}", "dim") if ruling.reason else line)
     if len(disagreement.answers) > RATERS:
         lines.append(Text(f"  {display.plural(len(disagreement.answers) - RATERS, 'more answer')}", "dim"))
     for line in lines:
