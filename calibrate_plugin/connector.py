@@ -129,11 +129,16 @@ class Covered:
 @dataclass(frozen=True, slots=True)
 class Since:
     """What an earlier pull left behind. ``cursor`` is its last one (None: never pulled); ``full`` asks for everything
-    again, to find what no cursor shows. ``known(scope)`` gives the labels stored for a scope (columns of LABELS)."""
+    again, to find what no cursor shows. ``known(scope)`` gives the labels stored for a scope (columns of LABELS).
+
+    Only a ``Focused`` source is given these: ``jobs`` are the only ones that need a look (the cursor it gives must still find
+    later whatever changes in the others); ``gone`` says that something may be gone there, which no list of changes shows."""
 
     cursor: str | None = None
     full: bool = False
     known: Callable[[Scope], pl.DataFrame] = field(default=lambda scope: frame(LABELS))
+    jobs: tuple[str, ...] | None = None
+    gone: bool = False
 
 
 @runtime_checkable
@@ -143,6 +148,15 @@ class Source(Protocol):
     def pull(self, since: Since | None = None) -> Iterator[Page | Covered]:
         """Pages of labels and, after all of a scope was listed, that it is covered. None: read all, keep nothing."""
         ...
+
+
+@runtime_checkable
+class Focused(Protocol):
+    """A source that can look at single jobs, and can find what is gone without reading everything; without this a webhook has
+    all of it pulled, and read whole after a deletion."""
+
+    @property
+    def focuses(self) -> bool: ...
 
 
 @runtime_checkable
@@ -344,6 +358,29 @@ class Contents(Protocol):
     def groups(self, items: Collection[str], by: str) -> Mapping[str, str]:
         """What each item belongs to: ``by`` is ``session`` or ``user``. Items that belong to nothing are left out.
         Raises SettingsError for a kind of group that the platform does not know."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An item for a judge's prompt: what went in and came out, the right answer on one dimension, and why. ``id`` is the same
+    whenever the item is given again."""
+
+    id: str
+    item: str
+    input: Any
+    output: Any
+    answer: str
+    reason: str | None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Examples(Protocol):
+    """A platform that keeps datasets of examples."""
+
+    def add_examples(self, dataset: str, examples: Sequence[Example]) -> Pushed:
+        """Put examples into a dataset, which is made where it is missing; one that is there is brought up to date."""
         ...
 
 

@@ -46,7 +46,7 @@ class SyncOutcome:
     source: str
     outcome: Literal["ok", "held", "failed"]
     message: str
-    mode: Literal["full", "incremental"] | None
+    mode: Literal["full", "incremental", "focused"] | None
     number: int | None
     seen: int
     added: int
@@ -74,16 +74,20 @@ def sync(
     full: bool = False,
     accept_deletions: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    *,
+    jobs: tuple[str, ...] | None = None,
+    gone: bool = False,
 ) -> list[SyncOutcome]:
     """Pull each source, one after the other, and publish what it covered.
 
-    ``full`` asks for everything again; ``accept_deletions`` lets a scope lose more than a fifth of its labels.
+    ``full`` asks for everything again; ``accept_deletions`` lets a scope lose more than a fifth of its labels. ``jobs`` and
+    ``gone`` are for sources that are ``Focused``: see ``Since``.
     One source that fails stops none of the others. Raises Busy where another worker holds the study (wait for it with
     ``store.work(wait=...)`` around this).
     """
     with store.work():
         return [
-            _pull(store, name, source, full=full, accept_deletions=accept_deletions, progress=progress)
+            _pull(store, name, source, Since(full=full, jobs=jobs, gone=gone), accept_deletions, progress)
             for name, source in sources.items()
         ]
 
@@ -92,8 +96,7 @@ def _pull(
     store: Store,
     name: str,
     source: Source,
-    *,
-    full: bool,
+    asked: Since,
     accept_deletions: bool,
     progress: Callable[[Progress], None] | None,
 ) -> SyncOutcome:
@@ -108,8 +111,9 @@ def _pull(
         return source.requests - sent if isinstance(source, Metered) else None
 
     try:
-        recording = store.record(name, identity=_identity(store, name, source), full=full)
-        since = Since(recording.cursor, full, lambda scope: store.known(name, scope))
+        focused = asked.jobs is not None
+        recording = store.record(name, identity=_identity(store, name, source), full=asked.full, focused=focused)
+        since = replace(asked, cursor=recording.cursor, known=lambda scope: store.known(name, scope))
         with _closed(source.pull(since)) as pulled:
             for piece in pulled:
                 if isinstance(piece, Page):

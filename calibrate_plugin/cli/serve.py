@@ -79,6 +79,7 @@ def serve(
 
         from calibrate_plugin.server.access import Access
         from calibrate_plugin.server.app import application, guarded
+        from calibrate_plugin.server.patience import Patient
         from calibrate_plugin.server.service import Pace, Service
     except ImportError as error:
         raise click.UsageError(f"{error.name} is not installed: pip install 'calibrate-plugin[server]'") from None
@@ -100,6 +101,7 @@ def serve(
             guarded(application(service, access), access),
             host=host,
             port=port,
+            http=Patient,
             log_config=None,
             access_log=False,  # ours knows what must not be written down
             server_header=False,

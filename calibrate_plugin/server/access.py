@@ -36,6 +36,8 @@ SESSION = 12 * 3600  # seconds
 MOST_BODY = 64_000  # bytes of a form or an API call
 #: What needs no sign-in: it tells nothing of the study, or has a proof of its own.
 OPEN = ("/healthz", "/readyz", "/login", "/static/", "/webhooks/")
+#: What is told for as long as somebody listens; whoever asks for the head of it listens to nothing.
+ENDLESS = ("/events",)
 LOCAL = ("localhost", "127.0.0.1", "::1")
 HEADERS = (
     (
@@ -161,6 +163,9 @@ class Guard:
         started = time.monotonic()
         path: str = scope["path"]
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        head = scope["method"] == "HEAD"
+        if head:  # it is answered like GET, and without what GET would be told
+            scope = {**scope, "method": "GET"}
         status = 500
         begun = False
         limit = _Limit(receive)
@@ -176,12 +181,17 @@ class Guard:
                 if b"cache-control" not in given:
                     more.append((b"cache-control", b"no-store"))
                 message = {**message, "headers": [*message["headers"], *more]}
+            elif head:
+                message = {**message, "body": b""}
             await send(message)
 
         try:
             refusal = self._refusal(scope, path, headers)
             if refusal is not None:
                 await _answer(sending, *refusal)
+                return
+            if head and path in ENDLESS:
+                await _answer(sending, 200, "")
                 return
             await self.app(scope, receive if path.startswith("/webhooks/") else limit.receive, sending)
         except _TooLarge:
@@ -192,7 +202,8 @@ class Guard:
             if not begun:
                 await _answer(sending, 500, "something went wrong here; the log says what")
         finally:
-            log.info("%s %s %d %.0f ms", scope["method"], shown(path), status, 1000 * (time.monotonic() - started))
+            method = "HEAD" if head else scope["method"]
+            log.info("%s %s %d %.0f ms", method, shown(path), status, 1000 * (time.monotonic() - started))
 
     def _refusal(
         self, scope: Scope, path: str, headers: dict[str, str]

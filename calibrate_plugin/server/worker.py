@@ -12,13 +12,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from calibrate_plugin import cycle
 from calibrate_plugin.config import load
-from calibrate_plugin.connector import SettingsError, Write
+from calibrate_plugin.connector import Focused, SettingsError, Source, Write
 from calibrate_plugin.report import json
 from calibrate_plugin.server.history import numbers
 from calibrate_plugin.server.numbers import State, stamp_of
@@ -29,7 +29,15 @@ from calibrate_plugin.sync import SyncOutcome, sync
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 300.0  # seconds between two tries
-Mode = Literal["incremental", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a source is pulled: everything again or what changed; in which jobs (None: all), and whether something may be gone."""
+
+    mode: Literal["full", "incremental"]
+    jobs: tuple[str, ...] | None = None
+    gone: bool = False
 
 
 class Worker(threading.Thread):
@@ -45,6 +53,9 @@ class Worker(threading.Thread):
         self._settings = _written_at(service)
         self._settled = False  # whether the store was looked at since the start
         self._opened = service.store.now()
+        self._heard = 0  # the pull up to which the two below know
+        self._last: dict[str, datetime] = {}
+        self._whole: dict[str, datetime] = {}
 
     def stop(self, wait: float = 30.0) -> None:
         self._stopping.set()
@@ -84,7 +95,7 @@ class Worker(threading.Thread):
             try:
                 hints = service.store.hints()
                 due = self._due()  # another process may have done it meanwhile
-                read = [self._pull(name, mode) for name, mode in due.items() if not self._stopping.is_set()]
+                read = [self._pull(name, reach) for name, reach in due.items() if not self._stopping.is_set()]
                 self._follow()
                 kept = self._keep()
                 self._show()
@@ -101,7 +112,7 @@ class Worker(threading.Thread):
 
     # --- what is due
 
-    def _due(self) -> dict[str, Mode]:
+    def _due(self) -> dict[str, Reach]:
         service, pace, now = self.service, self.service.pace, self.service.store.now()
         ripe: set[str] = set()
         self._ripe_in = pace.look
@@ -114,13 +125,14 @@ class Worker(threading.Thread):
             self._ripe_in = min(self._ripe_in, max(0.0, min(quiet, latest)) or pace.look)
             if quiet <= 0 or latest <= 0:
                 ripe.add(name)
-        last, whole = self._last()
-        due: dict[str, Mode] = {}
+        self._hear()
+        due: dict[str, Reach] = {}
         for name in service.sources:
             trouble = service.health.troubles.get(name)
             asked = bool({name, ""} & service.asked)
+            last = self._last.get(name)
             # Whatever happened while nobody served had no one to tell: the first look is taken at once.
-            polled = service.sync_due_after(last.get(name), pace.poll) or last[name] < self._opened
+            polled = last is None or service.sync_due_after(last, pace.poll) or last < self._opened
             if trouble is not None and not asked:
                 # what failed waits for its time; what is parked for the schedule
                 waits = trouble.next_try is not None and trouble.next_try > now
@@ -128,23 +140,23 @@ class Worker(threading.Thread):
                     continue
             elif not (asked or polled or name in ripe):
                 continue
-            gone = any((hint.job or "").startswith(WHOLE) for hint in by_source.get(name, ()))
-            due[name] = "full" if gone or service.sync_due_after(whole.get(name), pace.reconcile) else "incremental"
+            if service.sync_due_after(self._whole.get(name), pace.reconcile):
+                due[name] = Reach("full")
+            else:
+                everywhere = asked or polled or trouble is not None
+                due[name] = _reach(service.sources[name], by_source.get(name, ()), everywhere)
         return due
 
-    def _last(self) -> tuple[dict[str, datetime], dict[str, datetime]]:
-        """When each source was pulled last, and when it was last read whole."""
-        last: dict[str, datetime] = {}
-        whole: dict[str, datetime] = {}
-        for done in self.service.store.syncs(200):
+    def _hear(self) -> None:
+        """When each source was pulled last, and when it was last read whole, by whatever process."""
+        for done in reversed(self.service.store.syncs(None, after=self._heard)):
             if done.outcome == "running":
-                continue
-            last.setdefault(done.source, done.started)
-            if done.outcome == "ok" and (done.mode == "full" or done.cursor is None):
-                whole.setdefault(done.source, done.started)
-        oldest = {name: at for name, at in last.items() if name not in whole}
-        # With more pulls than are looked at, the age of the last whole one is not known; it is not young.
-        return last, whole | {name: at - timedelta(days=365) for name, at in oldest.items()}
+                break  # it is looked at again
+            self._heard = done.id
+            if done.mode != "focused":
+                self._last[done.source] = done.started
+            if done.mode == "full" and done.outcome == "ok":
+                self._whole[done.source] = done.started
 
     def _push_due(self) -> bool:
         service = self.service
@@ -170,9 +182,10 @@ class Worker(threading.Thread):
 
     # --- the steps of a turn
 
-    def _pull(self, name: str, mode: Mode) -> SyncOutcome:
+    def _pull(self, name: str, reach: Reach) -> SyncOutcome:
         service = self.service
-        (outcome,) = sync(service.store, {name: service.sources[name]}, full=mode == "full")
+        source = {name: service.sources[name]}
+        (outcome,) = sync(service.store, source, reach.mode == "full", jobs=reach.jobs, gone=reach.gone)
         service.asked -= {name}
         service.meters.syncs.labels(name, outcome.outcome).inc()
         service.meters.sync_seconds.labels(name).observe(outcome.seconds)
@@ -280,6 +293,16 @@ class Worker(threading.Thread):
             what, message, tries, before.since if before else now, None if parked else now + timedelta(seconds=pause)
         )
         service.meters.parked.set(sum(t.parked for t in service.health.troubles.values()))
+
+
+def _reach(source: Source, hints: Sequence[Hint], everywhere: bool) -> Reach:
+    """What the hints of a source ask for; ``everywhere``: not only where they say."""
+    gone = any((hint.job or "").startswith(WHOLE) for hint in hints)
+    if not (isinstance(source, Focused) and source.focuses):
+        return Reach("full" if gone else "incremental")
+    named = {(hint.job or "").removeprefix(WHOLE) for hint in hints}
+    jobs = None if everywhere or "" in named or not named else tuple(sorted(named))
+    return Reach("incremental", jobs, gone)
 
 
 def _written_at(service: Service) -> float:

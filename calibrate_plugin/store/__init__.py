@@ -26,7 +26,7 @@ from calibrate_plugin.store import reading, recording, schema
 from calibrate_plugin.store.database import Busy, Database, StoreError, said
 from calibrate_plugin.store.digests import canonical, digests
 from calibrate_plugin.store.reading import HISTORY, microseconds
-from calibrate_plugin.store.recording import Recording, Tally, inserted, text
+from calibrate_plugin.store.recording import Mode, Recording, Tally, inserted, text
 from calibrate_plugin.store.worker import Worker
 
 __all__ = [
@@ -147,10 +147,13 @@ class Store:
 
     # --- facts in
 
-    def record(self, source: str, *, identity: str | None = None, full: bool = False) -> Recording:
-        """Begin to write down a pull; inside ``work()`` only."""
+    def record(
+        self, source: str, *, identity: str | None = None, full: bool = False, focused: bool = False
+    ) -> Recording:
+        """Begin to write down a pull; inside ``work()`` only. ``focused``: of some jobs of the source."""
+        mode: Mode = "full" if full else "focused" if focused else "incremental"
         return Recording(
-            self._database, self._worker, source=text(source), identity=identity, at=self._micros(), full=full
+            self._database, self._worker, source=text(source), identity=identity, at=self._micros(), mode=mode
         )
 
     def source(self, source: str) -> tuple[str | None, str | None]:
@@ -241,9 +244,10 @@ class Store:
         with self._database.read() as connection:
             return reading.itemless_changed(connection, after, self._at(connection, until))
 
-    def syncs(self, limit: int = 100) -> list[SyncRecord]:
-        """The last pulls, newest first."""
-        query = sa.select(schema.syncs).order_by(schema.syncs.c.id.desc()).limit(limit)
+    def syncs(self, limit: int | None = 100, *, after: int = 0) -> list[SyncRecord]:
+        """The last pulls, newest first; only those begun after the one of the id ``after``."""
+        t = schema.syncs
+        query = sa.select(t).where(t.c.id > after).order_by(t.c.id.desc()).limit(limit)
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return [

@@ -67,11 +67,15 @@ class Lost:
     records: int = 0
 
 
+#: How a source is pulled: all of it, what changed since the last time, or what changed in some of its jobs.
+Mode = Literal["full", "incremental", "focused"]
+
+
 class Recording:
     """One pull of one source, on its way into the store. Only the holder of the worker's lock may make one."""
 
     def __init__(
-        self, database: Database, worker: Worker, *, source: str, identity: str | None, at: int, full: bool
+        self, database: Database, worker: Worker, *, source: str, identity: str | None, at: int, mode: Mode
     ) -> None:
         self._database = database
         self._worker = worker
@@ -80,7 +84,7 @@ class Recording:
         with database.read() as connection:
             row = connection.execute(sa.select(schema.sources).where(schema.sources.c.source == source)).one_or_none()
             self.cursor: str | None = row.cursor if row else None
-            self.mode: Literal["full", "incremental"] = "full" if full or self.cursor is None else "incremental"
+            self.mode: Mode = "full" if self.cursor is None and mode == "incremental" else mode
             self._identity = identity if identity is not None or row is None else row.identity
             self._live: int = row.live if row else 0
             self._number = reading.latest(connection) + 1

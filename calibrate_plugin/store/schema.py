@@ -33,7 +33,7 @@ syncs = sa.Table(
     metadata,
     sa.Column("id", Id, primary_key=True),
     sa.Column("source", sa.Text, nullable=False),
-    sa.Column("mode", sa.Text, nullable=False),  # full, incremental
+    sa.Column("mode", sa.Text, nullable=False),  # full, incremental, focused
     sa.Column("cursor", sa.Text),  # where it went on from
     sa.Column("identity", sa.Text),
     sa.Column("server", sa.Text),  # the platform's version

@@ -215,9 +215,11 @@ class LiveProjects:
         users = tuple(sorted(int(p) for p in people if p.isdigit()))
         somebody_left = not set(cursor.users) <= set(users)
         for project in self.ids:
-            pull = _ProjectPull(self, project, since, cursor, people)
-            yield from pull.run(due=somebody_left)
-        cursor.users = users
+            if since.jobs is None or str(project) in since.jobs:
+                pull = _ProjectPull(self, project, since, cursor, people)
+                yield from pull.run(due=somebody_left or since.gone)
+        # The projects that were not looked at have yet to learn who left.
+        cursor.users = users if since.jobs is None else tuple(sorted({*cursor.users, *users}))
         yield Covered(Scope(jobs=(), tasks=()), cursor.text())
 
     def prove_deleted(self, project: int) -> None:
@@ -307,6 +309,7 @@ class LiveProjects:
     def job_link(self, job: str) -> str:
         return f"{self.server.url}/projects/{job}/data"
 
+    focuses = True
     wants_body = False
 
     def accepts(self, incoming: Incoming) -> Look:

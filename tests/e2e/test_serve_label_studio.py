@@ -206,6 +206,46 @@ def test_whatever_happens_in_label_studio_the_numbers_follow(serving: Serving) -
     assert SECRET not in text and studio.token not in text and "Traceback" not in text
 
 
+def test_one_project_is_looked_at_alone_and_the_cursor_stays_right_for_the_other(
+    serving: Serving, tmp_path: Path
+) -> None:
+    studio, (ann, ben, _) = serving.label_studio, serving.label_studio.people
+    first, second = serving.project, studio.project("the other one")
+    serving.config.write_text(STUDY.format(project=f"{first}, {second}"))
+    of_first, of_second = studio.replies(first, 3), studio.replies(second, 3)
+    given = [studio.annotate(task, ann, choose("safety", "Pass")) for task in (*of_first, *of_second)]
+    source = open_all(load(serving.config))
+    with Store(str(tmp_path / "calibrate.db")) as store:
+
+        def labels() -> dict[str, set[str]]:
+            found = store.as_of()
+            found = found.filter(found["retired"].is_null())
+            return {str(p): set(found.filter(found["job"] == str(p))["rater"] + found["task"]) for p in (first, second)}
+
+        def pull(project: int | None = None, *, gone: bool = False) -> Any:
+            jobs = None if project is None else (str(project),)
+            (outcome,) = sync(store, source, jobs=jobs, gone=gone)
+            assert outcome.outcome == "ok", outcome.message
+            return outcome
+
+        pull()
+        studio.annotate(of_first[0], ben, choose("safety", "Fail"))
+        studio.annotate(of_second[0], ben, choose("safety", "Fail"))
+        narrow = pull(first)
+        assert narrow.mode == "focused" and narrow.added == 2  # an answer on each dimension
+        assert [len(labels()[str(p)]) for p in (first, second)] == [4, 3]
+        assert pull().added == 2
+        assert [len(labels()[str(p)]) for p in (first, second)] == [4, 4]
+        studio.delete(f"/api/annotations/{given[1]}/")
+        studio.delete(f"/api/tasks/{of_first[2]}/")
+        studio.delete(f"/api/tasks/{of_second[2]}/")
+        assert pull(first, gone=True).retired == 4
+        assert [len(labels()[str(p)]) for p in (first, second)] == [2, 4]
+        assert pull(second, gone=True).mode == "focused"
+        assert [len(labels()[str(p)]) for p in (first, second)] == [2, 3]
+        assert pull(first).requests < pull().requests
+
+
 def test_labels_given_while_the_service_is_down_are_found_when_it_starts(serving: Serving) -> None:
     studio, (ann, ben, _) = serving.label_studio, serving.label_studio.people
     tasks = studio.replies(serving.project, 50)

@@ -63,6 +63,20 @@ def test_nothing_of_the_study_without_a_token(ready: Served, path: str) -> None:
     assert client.get(path, headers={"accept": "text/html"}).headers["location"].startswith("/login?next=")
 
 
+def test_whoever_asks_for_the_head_gets_that_of_the_page(ready: Served) -> None:
+    client = ready.client(TOKENS)
+    for path in PAGES:
+        assert client.head(path).status_code == 401
+        answer = client.head(path, headers=bearer(READ))
+        assert answer.status_code == 200 and answer.content == b"", path
+        if path != "/events":
+            whole = client.get(path, headers=bearer(READ))
+            same = {k: answer.headers[k] for k in ("content-type", "content-security-policy")}
+            assert same == {k: whole.headers[k] for k in same}
+    assert client.head("/nothing", headers=bearer(READ)).status_code == 404
+    assert client.head("/webhooks/people").status_code == 405
+
+
 def test_reading_is_not_writing(ready: Served) -> None:
     client = ready.client(TOKENS)
     assert client.get("/api/v1/studies", headers=bearer(READ)).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,10 +12,11 @@ from told import Told, down, label
 
 from calibrate_plugin import cycle
 from calibrate_plugin.config import load
-from calibrate_plugin.connector import Held
+from calibrate_plugin.connector import Covered, Held, Page, Since
 from calibrate_plugin.report import json
 from calibrate_plugin.report.build import build
 from calibrate_plugin.server.numbers import stamp_of
+from calibrate_plugin.server.service import WHOLE
 
 
 def anew(served: Served) -> str:
@@ -59,6 +61,58 @@ def test_after_a_deletion_everything_is_asked_for(ready: Served) -> None:
     ready.people.forget("ann1")
     ready.turns(lambda: not open_hints(ready))
     assert ready.service.store.syncs(1)[0].mode == "full" and ready.service.state.stamp == anew(ready)
+
+
+def focused(served: Served) -> list[Since]:
+    """Let the people's source look at single jobs, and tell what it was asked for."""
+    asked: list[Since] = []
+    pull = served.people.pull
+
+    def heard(since: Since) -> Iterator[Page | Covered]:
+        asked.append(since)
+        return pull(since)
+
+    served.people.focuses, served.people.pull = True, heard
+    return asked
+
+
+def test_a_hint_has_only_the_job_pulled_that_it_names(ready: Served) -> None:
+    asked = focused(ready)
+    for job in ("12", "13", "12"):
+        ready.service.store.hint("people", job)
+    ready.turns(lambda: not open_hints(ready))
+    assert [(s.jobs, s.gone, s.full) for s in asked] == [(("12", "13"), False, False)]
+    assert ready.service.store.syncs(1)[0].mode == "focused"
+
+
+def test_after_a_deletion_what_is_left_of_the_job_is_looked_up(ready: Served) -> None:
+    asked = focused(ready)
+    ready.service.store.hint("people", f"{WHOLE}13")
+    ready.turns(lambda: not open_hints(ready))
+    assert [(s.jobs, s.gone, s.full) for s in asked] == [(("13",), True, False)]
+
+
+def test_a_hint_without_a_job_and_the_schedule_look_everywhere(ready: Served) -> None:
+    asked = focused(ready)
+    ready.service.store.hint("people", None)
+    ready.service.store.hint("people", "12")
+    ready.turns(lambda: not open_hints(ready))
+    ready.service.pace = replace(ready.service.pace, poll=0.0)
+    ready.service.store.hint("people", f"{WHOLE}12")
+    ready.turns(lambda: not open_hints(ready))
+    assert [(s.jobs, s.gone) for s in asked] == [(None, False), (None, True)]
+
+
+def test_looking_at_one_job_puts_off_no_look_at_the_others_and_no_full_one(ready: Served) -> None:
+    asked = focused(ready)
+    for _ in range(220):  # more pulls than anybody would look back on
+        ready.service.store.hint("people", "12")
+        ready.worker.step()
+    assert {s.jobs for s in asked} == {("12",)} and not any(s.full for s in asked)
+    last = next(s.started for s in ready.service.store.syncs(None) if s.source == "people" and s.mode != "focused")
+    since = (ready.service.store.now() - last).total_seconds()
+    ready.service.pace = replace(ready.service.pace, poll=since)
+    ready.turns(lambda: asked[-1].jobs is None)
 
 
 def test_hints_that_come_together_are_one_pull(ready: Served) -> None:
