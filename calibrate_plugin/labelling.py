@@ -142,7 +142,7 @@ def _looks(report: Report, purpose: str) -> Iterator[Use]:
             if (part.fact, part.value) == (calibrated.SPLIT, TEST):
                 yield from _of_dimension(dimension.name, part.report, purpose)
         found = calibrated.of(dimension)
-        for judge in found.judges if found is not None else ():
+        for judge in (*found.judges, *found.silent) if found is not None else ():
             if judge.thresholds is not None and (test := judge.thresholds.test) is not None:
                 row = test.row
                 told = [row.threshold, row.true_pass, row.false_fail, row.false_pass, row.true_fail]

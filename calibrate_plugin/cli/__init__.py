@@ -19,6 +19,7 @@ COMMANDS = {
     "versions": "calibrate_plugin.cli.versions:versions",
     "push": "calibrate_plugin.cli.push:push",
     "unpush": "calibrate_plugin.cli.push:unpush",
+    "split": "calibrate_plugin.cli.split:split",
     "guideline": "calibrate_plugin.cli.guideline:guideline",
     "disagreements": "calibrate_plugin.cli.disagreements:disagreements",
     "history": "calibrate_plugin.cli.history:history",

@@ -20,6 +20,7 @@ from calibrate_plugin.calibration.ceiling import Ceiling, Pairs, Verdict, ceilin
 from calibrate_plugin.calibration.confidence import Confidence, draws_of, of_draws, of_stated
 from calibrate_plugin.calibration.design import Design
 from calibrate_plugin.calibration.gold import (
+    DECIDED,
     AgainstGold,
     ClassMeasures,
     Gold,
@@ -45,6 +46,7 @@ from calibrate_plugin.model import (
     Report,
     Sampling,
     Study,
+    number,
 )
 from calibrate_plugin.ratings.rules import Answers, Ratings
 from calibrate_plugin.ratings.rulings import before_rulings, ruled
@@ -169,6 +171,20 @@ def calibrated(report: Report, study: Study, ratings: Ratings, items: pl.DataFra
     return replace(report, dimensions=dimensions)
 
 
+@dataclass(frozen=True, slots=True)
+class GoldAnswer:
+    """The gold answer of an item as people write it. ``unanimous``: every annotator said so, two or more of them."""
+
+    item: str
+    value: str
+    unanimous: bool
+
+
+def gold_answers(study: Study, ratings: Ratings, report: DimensionReport, items: pl.DataFrame) -> list[GoldAnswer]:
+    """What judges are held against, item by item, in the order of their names."""
+    return _Maker(study, ratings, ratings.answers[report.name], report, items).gold_answers()
+
+
 class _Maker:
     def __init__(
         self, study: Study, ratings: Ratings, answers: Answers, report: DimensionReport, items: pl.DataFrame
@@ -267,6 +283,19 @@ class _Maker:
             if asked not in (None, "majority") and panel.name(annotator) == asked:
                 return single(panel, annotator)
         return majority(panel)
+
+    def gold_answers(self) -> list[GoldAnswer]:
+        codes = self.answers.frame.select("item", "row").drop_nulls("item").unique("item").sort("item")
+        names = self.labels["item"].gather(codes["row"])
+        found = []
+        for code, name in zip(codes["item"], names, strict=True):
+            if self.gold.state[code] != DECIDED:
+                continue
+            level, value = int(self.gold.level[code]), float(self.gold.value[code])
+            said = self.scale.names[level] if level >= 0 and self.scale.levels is not None else number(value)
+            own = [int(self.panel.own[a][code]) for a in self.panel.annotators if self.panel.own[a][code] >= 0]
+            found.append(GoldAnswer(name, said, len(own) > 1 and set(own) == {level}))
+        return found
 
     def _ruled(self) -> Array | None:
         """(N,) the level of each item's ruling, -1 where there is none."""
@@ -554,9 +583,11 @@ def _of_judge(judge: JudgeCalibration) -> Iterable[CalibrationNumber]:
 
 __all__ = [
     "Calibration",
+    "GoldAnswer",
     "GoldNumbers",
     "JudgeCalibration",
     "Sampled",
     "calibrated",
+    "gold_answers",
     "of",
 ]

@@ -20,6 +20,7 @@ from calibrate_langfuse import webhooks
 from calibrate_langfuse.checks import check
 from calibrate_langfuse.client import Clock, Langfuse, NotOffered, log
 from calibrate_langfuse.contents import Shown, context_of
+from calibrate_langfuse.datasets import add_examples
 from calibrate_langfuse.discovery import discover
 from calibrate_langfuse.listing import LIMIT, Reads, askable, iso, ms_of
 from calibrate_langfuse.push import Push, PushOptions
@@ -29,6 +30,7 @@ from calibrate_plugin.connector import (
     Content,
     Covered,
     Discovery,
+    Example,
     Finding,
     Held,
     Incoming,
@@ -200,6 +202,10 @@ class LiveScores:
     def groups(self, items: Collection[str], by: str) -> Mapping[str, str]:
         """The session or user of each item."""
         return self._shown().groups(items, by)
+
+    def add_examples(self, dataset: str, examples: Sequence[Example]) -> Pushed:
+        """Examples as items of a dataset."""
+        return add_examples(self.server, dataset, examples)
 
     def _shown(self) -> Shown:
         if self._project is None:
