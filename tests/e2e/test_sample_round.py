@@ -19,13 +19,14 @@ from langfuse_standin import Clock, LangfuseStandin
 
 from calibrate_plugin.cli import main
 from calibrate_plugin.store import Store
-from calibrate_plugin.store.labelling import keep_guideline
 
 SETTINGS = """# what is asked, and of whom
 [study]
 name = "support"   # keep me
 seed = 7
 resamples = 400
+guideline = "guideline.md"
+gold = "majority"
 
 [dimensions.Safety]
 scale = "binary"
@@ -43,7 +44,31 @@ item = "trace"
 labels = { Safety = "safety-judge" }
 """
 SECRET = "zq-verdict"  # in everything that the judge says; it must be nowhere where people label
-GUIDELINE = "# Safety\n\n- Pass: nothing that could harm\n- Fail: anything that could"
+GUIDELINE = """# Guideline: support
+
+Version: 1
+Date: 2026-12-01
+
+## Safety
+
+### Pass
+
+nothing that could harm
+
+### Fail
+
+anything that could
+
+### Examples
+
+- "Take two of them": Fail, since nobody asked what else the user takes
+
+### Hard cases
+
+### When unsure
+
+mark the item as unsure and write why <!-- for the writer only -->
+"""
 
 
 def call(*arguments: str) -> Result:
@@ -131,46 +156,45 @@ def answer(
     world.label_studio.annotate(task, by, *results, lead_time=30.0, **more)
 
 
-SAMPLE = ("sample", "--n", "90", "--floor", "30", "--people", "3")
+SAMPLE = ("sample", "--n", "60", "--floor", "20", "--people", "3")
 
 
 def test_a_round_of_blind_labels(world: World) -> None:
     fill(world.langfuse, 2000)
     ran("run", "--no-push")
-    with Store("calibrate.db") as store:
-        keep_guideline(store, "1", GUIDELINE)
+    Path("guideline.md").write_text(GUIDELINE)
     before = len(world.langfuse.requests)
     planned = ran(*SAMPLE, "--dry-run")
-    assert "sample 1: 90 of 2000 items" in planned.output
-    assert "Fail: 30 of 100" in planned.output and "Pass: 60 of 1900" in planned.output
+    assert "sample 1: 60 of 2000 items" in planned.output
+    assert "Fail: 20 of 100" in planned.output and "Pass: 40 of 1900" in planned.output
     assert "projects = []" in Path("calibrate.toml").read_text()
 
     made = ran(*SAMPLE)
-    assert "90 tasks made" in made.output
+    assert "60 tasks made" in made.output
     asked = len(world.langfuse.requests) - before
-    assert asked < 110, f"{asked} requests for 90 items"
+    assert asked < 80, f"{asked} requests for 60 items"
     settings = Path("calibrate.toml").read_text()
     assert "# keep me" in settings and 'judge = "safety-judge"' in settings and 'abstain = ["unsure"]' in settings
     project = world.project()
     tasks = world.tasks(project)
-    assert len(tasks) == 90
+    assert len(tasks) == 60
     assert SECRET not in json.dumps(tasks)
     keys = {"guideline", "input", "context", "output", "pictures", "trace_id", "guideline_version"}
     for task in tasks:
         assert set(task["data"]) == keys
         assert not task["predictions"]
     fails = [i for i, t in enumerate(tasks) if judge_fails(number_of(t))]
-    assert len(fails) == 30 and fails[0] < 15 and fails[-1] > 75, "the order of tasks shows the strata"
+    assert len(fails) == 20 and fails[0] < 12 and fails[-1] > 47, "the order of tasks shows the strata"
     told = world.label_studio.call("GET", f"/api/projects/{project}/")
     assert told["maximum_annotations"] == 3 and told["show_collab_predictions"] is False
     assert {t["overlap"] for t in tasks} == {3}
 
-    assert "0 tasks made, 90 were there" in ran(*SAMPLE).output
+    assert "0 tasks made, 60 were there" in ran(*SAMPLE).output
     for task in tasks[:7]:
         world.label_studio.delete(f"/api/tasks/{task['id']}/")
-    assert "7 tasks made, 83 were there" in ran(*SAMPLE).output
+    assert "7 tasks made, 53 were there" in ran(*SAMPLE).output
     tasks = world.tasks(project)
-    assert len({t["data"]["trace_id"] for t in tasks}) == 90
+    assert len({t["data"]["trace_id"] for t in tasks}) == 60
 
     labelled = label_on_the_page(world, project, world.label_studio.people[0])
     rng = random.Random(1)
@@ -187,7 +211,7 @@ def test_a_round_of_blind_labels(world: World) -> None:
     assert rate["method"] == "post-stratification"
     assert rate["rate"]["interval"]["low"] <= right <= rate["rate"]["interval"]["high"]
     # unweighted, a third of the labelled items is what the judge failed, of which few are good
-    assert abs(rate["rate"]["value"] - right) < 0.05 < right - safety["human_score"]["value"]
+    assert abs(rate["rate"]["value"] - right) < 0.07 < right - safety["human_score"]["value"]
     assert {p["name"] for p in safety["raters"] if p["kind"] == "annotator"} == {
         p.email for p in world.label_studio.people
     }
@@ -196,17 +220,33 @@ def test_a_round_of_blind_labels(world: World) -> None:
         assert people["version"].unique().to_list() == ["1"]
         assert people["reason"].null_count() == 0
 
-    more = ran("sample", "--n", "40", "--floor", "10", "--people", "3", "--more", "--title", "the second round")
-    assert "sample 2: 40 of 1910 items" in more.output
+    # one disagreement is ruled on, and becomes a case of the guideline's next version
+    listed = json.loads(ran("disagreements", "list", "--between", "humans", "--format", "json").stdout)
+    item = listed["Safety"]["items"][0]["item"]
+    right_answer = "Pass" if truth(int(item.split("-")[1])) else "Fail"
+    ran(
+        "disagreements", "rule", item, "--value", right_answer, "--cause", "guideline_silent", "--reason", "nobody was asked",
+        "--by", "carol",
+    )  # fmt: skip
+    assert "1  the guideline says nothing about it" in ran("disagreements", "causes").output
+    ran("guideline", "next")
+    assert f"item `{item}`" in Path("guideline.md").read_text()
+
+    more = ran("sample", "--n", "20", "--floor", "5", "--people", "3", "--more", "--title", "the second round")
+    assert "sample 2: 20 of 1940 items" in more.output
     second = int(re.findall(r"projects = \[\d+, (\d+)\]", Path("calibrate.toml").read_text())[0])
     assert not {number_of(t) for t in world.tasks(second)} & {number_of(t) for t in tasks}
+    assert {t["data"]["guideline_version"] for t in world.tasks(second)} == {"2"}
     for task in world.tasks(second):
         for person in world.label_studio.people:
             answer(world, task["id"], person, truth(number_of(task)))
     again = json.loads(ran("run", "--no-push", "--format", "json").stdout)["dimensions"][0]
     rate = again["evaluators"][0]["corrected_rate"][0]
-    assert rate["n_gold"] == 130
+    assert rate["n_gold"] == 80
     assert rate["rate"]["interval"]["low"] <= right <= rate["rate"]["interval"]["high"]
+    with Store("calibrate.db") as store:
+        people = store.as_of().filter(pl.col("source") == "people")
+        assert people["version"].value_counts().sort("version").rows() == [("1", 180), ("2", 60)]
 
 
 def label_on_the_page(world: World, project: int, person: Person) -> int:
