@@ -8,6 +8,7 @@ happened to are counted once; the rest of the cost is that of the changed items.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibrate_plugin import cycle
+from calibrate_plugin import cycle, rulings
 from calibrate_plugin.agreement import continuous
 from calibrate_plugin.agreement.compare import Measured
 from calibrate_plugin.agreement.estimate import Resampling
@@ -26,11 +27,14 @@ from calibrate_plugin.agreement.statistics import Agreement, Cohen, Fleiss, Mean
 from calibrate_plugin.agreement.weights import weights_of, whole
 from calibrate_plugin.config import Config
 from calibrate_plugin.history import Moment, settings_of
-from calibrate_plugin.model import MODEL_FACT, Scale, Study
+from calibrate_plugin.model import MODEL_FACT, OWN, Scale, Study
 from calibrate_plugin.ratings.counting import Patterns, item_table, of_pair
 from calibrate_plugin.ratings.rules import Answers, Rater, apply, live_versions, names_of, pseudonyms
+from calibrate_plugin.ratings.rulings import CAUSES as CAUSES_OF_RULINGS
 from calibrate_plugin.ratings.tables import Tables, tables_of
+from calibrate_plugin.report.calibrated import SPLIT
 from calibrate_plugin.store import Store
+from calibrate_plugin.store.labelling import guidelines
 
 Array = NDArray[Any]
 
@@ -131,12 +135,14 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every number that changed or was moved, between two moments."""
+    """Every number that changed or was moved, between two moments. ``beside`` is what the study itself did meanwhile, which
+    moves none of them: rulings, splits, texts of the guideline."""
 
     since: Moment
     until: Moment
     numbers: tuple[Why, ...]
     notes: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 def explain(
@@ -161,7 +167,35 @@ def explain(
         if dimension in (None, name):
             found += way.of_dimension(name, evaluator, listed)
     judged = [c for changes in way.changes.values() for c in changes if c.kind == "evaluator"]
-    return Explanation(since, until, tuple(found), (NOT_VISIBLE,) if any(c.model is None for c in judged) else ())
+    return Explanation(
+        since,
+        until,
+        tuple(found),
+        (NOT_VISIBLE,) if any(c.model is None for c in judged) else (),
+        tuple(_beside(store, new.study, since, until, way.items)),
+    )
+
+
+def _beside(store: Store, study: Study, since: Moment, until: Moment, items: Sequence[str]) -> Iterator[str]:
+    """What the study itself said of its items between two moments, and which texts of the guideline were new."""
+    were, are = (rulings.read(store, study, moment.number) for moment in (since, until))
+    made = [r for key, r in are.items() if were.get(key) != r]
+    if made:
+        causes = Counter(CAUSES_OF_RULINGS.get(r.cause or "", "no cause given") for r in made)
+        told = ", ".join(f"{n} because {cause}" for cause, n in causes.items())
+        yield f"{_count(len(made), 'ruling')} on disagreements: {told}"
+    if gone := [key for key in were if key not in are]:
+        yield f"{_count(len(gone), 'ruling')} {'was' if len(gone) == 1 else 'were'} taken back"
+    facts = [
+        set(f.filter((pl.col("source") == OWN) & (pl.col("fact") == SPLIT)).select("item", "value").rows())
+        for f in (store.item_facts(moment.number, items=items) for moment in (since, until))
+    ]
+    if assigned := Counter(str(value) for _, value in facts[1] - facts[0]):
+        told = ", ".join(f"{n} to {where}" for where, n in sorted(assigned.items()))
+        yield f"{_count(sum(assigned.values()), 'item')} assigned to a split: {told}"
+    versions = [g.version for g in guidelines(store) if since.at < g.at <= until.at]
+    if versions:
+        yield f"the guideline got the text of version {_listed(versions)}"
 
 
 def _keyed(store: Store, config: Config) -> Config:
@@ -244,7 +278,7 @@ class _Way:
 
     def __init__(self, store: Store, before: _Side, after: _Side) -> None:
         self.before, self.after = before, after
-        items = store.changed_items(before.number, after.number)
+        self.items = items = store.changed_items(before.number, after.number)
         self.old = store.as_of(before.number, items=items, reasons=False)
         self.new = store.as_of(after.number, items=items, reasons=False)
         whole = store.as_of(after.number, reasons=False).drop(_UNUSED)
@@ -464,7 +498,9 @@ class _Way:
         return any(dimension in s.fields.get((change.source, change.field), (change.field,)) for s in studies)
 
     def _of(self, change: Change, statistic: str, judge: str | None) -> bool:
-        """Whether a label can have a part in a number."""
+        """Whether a label can have a part in a number. A ruling has none: it is gold."""
+        if change.source == OWN:
+            return False
         if judge is None:
             return change.kind != "evaluator"
         if statistic == "evaluator.score":
@@ -526,7 +562,7 @@ class _Way:
     def settings_keys(self) -> list[str]:
         """Which settings differ, but for those with a cause of their own."""
         old, new = (dict(_flat(s.config.document)) for s in (self.before, self.after))
-        own = ("ignore.", "push.", "gate.", "alerts.")
+        own = ("ignore.", "push.", "gate.", "alerts.", "target.", "study.guideline")
         differ = {k for k in {*old, *new} if old.get(k) != new.get(k)}
         return sorted(k for k in differ if not k.startswith(own) and ".live." not in k)
 

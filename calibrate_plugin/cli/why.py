@@ -72,5 +72,9 @@ def _show(found: Explanation) -> None:
                 click.echo(visible(f"           {c.item}: {c.rater} {was} → {now}{link}"))
             if step.n > SHOWN:
                 click.echo(f"           and {step.n - SHOWN} more; --format json lists them")
+    if found.beside:
+        click.echo("\nBeside, moving none of these numbers:")
+    for said in found.beside:
+        click.echo(visible(f"  {said}"))
     for note in found.notes:
         click.echo(f"\nNot visible here: {note}.")
