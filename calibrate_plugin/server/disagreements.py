@@ -11,14 +11,18 @@ from typing import Any, Literal
 import polars as pl
 
 from calibrate_plugin import rulings
-from calibrate_plugin.model import Answer, Disagreement, Ruling
+from calibrate_plugin.cycle import parts_of
+from calibrate_plugin.model import Answer, Disagreement, Ruling, Study
+from calibrate_plugin.ratings.rules import apply
 from calibrate_plugin.ratings.rulings import late_rows
+from calibrate_plugin.report import recount
 from calibrate_plugin.report.display import cell
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.store import Store
 
 Kind = Literal["", "humans", "judges"]
 MOST_CSV = 5_000  # items in one CSV
+MOST_VERSIONS = 4  # versions that are not live whose pairs are remembered
 COLUMNS = (
     "item",
     "distance",
@@ -64,6 +68,7 @@ class Disagreements:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._sorted: OrderedDict[tuple[str, Wanted], pl.DataFrame] = OrderedDict()
+        self._of_versions: OrderedDict[tuple[int, str, str, str], pl.DataFrame] = OrderedDict()
         self._rulings: tuple[tuple[int, int], Mapping[tuple[str, str], Ruling]] = ((-1, -1), {})
         self._lock = threading.Lock()
 
@@ -90,7 +95,43 @@ class Disagreements:
             among = pl.col("item").is_in(pl.Series("item", decided, dtype=pl.String).implode())
             items = items.filter(~among if wanted.ruling == OPEN else among)
         some = items[(page - 1) * size : page * size]
-        return Found(items.height, tuple(self._told(state, wanted.dimension, some)))
+        counting = replace(state, study=self.study_of(state, wanted))
+        return Found(items.height, tuple(self._told(counting, wanted.dimension, some)))
+
+    def study_of(self, state: State, wanted: Wanted) -> Study:
+        """The settings of ``state``; where a version is asked for that is not the live one, those under which it is."""
+        tables = state.counts.tables[wanted.dimension]
+        if not wanted.version or tables is None:
+            return state.study
+        live = recount.live(state.study, {wanted.dimension: tables})[wanted.dimension]
+        other = {
+            (wanted.dimension, r.name): r.version
+            for r in tables.standing
+            if r.kind == "evaluator" and r.version == wanted.version and wanted.evaluator in ("", r.name)
+            if live.get(r.name) not in (None, r.version)
+        }
+        return replace(state.study, live={**state.study.live, **other}) if other else state.study
+
+    def pairs(self, state: State, wanted: Wanted) -> pl.DataFrame:
+        """The pairs of answers that differ (see ``recount.differing``). Those of a version that is not live are counted anew,
+        from all labels of the dimension, and remembered."""
+        study = self.study_of(state, wanted)
+        if study == state.study:
+            return state.differing[wanted.dimension].frame
+        key = (state.serial, wanted.dimension, wanted.evaluator, wanted.version)
+        with self._lock:
+            if key in self._of_versions:
+                return self._of_versions[key]
+        fields = {f for (_, f), names in study.fields.items() if wanted.dimension in names} | {wanted.dimension}
+        labels = self.store.as_of(state.number, fields=sorted(fields), reasons=False)
+        one = replace(study, dimensions=tuple(d for d in study.dimensions if d.name == wanted.dimension))
+        ratings = apply(one, parts_of(labels), state.names, called=state.called)
+        found = recount.differing(ratings)[wanted.dimension]
+        with self._lock:
+            self._of_versions[key] = found
+            while len(self._of_versions) > MOST_VERSIONS:
+                self._of_versions.popitem(last=False)
+        return found
 
     def csv(self, state: State, wanted: Wanted) -> str:
         """What a page shows, in one table: an answer a row."""
@@ -115,7 +156,7 @@ class Disagreements:
             if key in self._sorted:
                 self._sorted.move_to_end(key)
                 return self._sorted[key]
-        pairs = state.differing[wanted.dimension].frame
+        pairs = self.pairs(state, wanted)
         judged = pl.col("evaluator").is_not_null()
         tests: list[pl.Expr] = []
         if wanted.evaluator:

@@ -120,13 +120,23 @@ def router(service: Service, pages: Pages, access: Access, disagreements: Disagr
         wanted = Wanted(name, evaluator, version, annotator, kind, ruling)
         forms = ruling_forms(request, access, found.scale)
 
+        if disagreements.study_of(state, wanted) != state.study:  # a version that is not live is counted anew
+            asked = ("disagreements of", name, evaluator, version)
+            if later.get(state, asked, lambda: disagreements.pairs(state, wanted)) is None:
+                stamp = f"{service.stamp} ..."
+                return HTMLResponse(
+                    pages.written(
+                        "waiting_page.html.j2", "Disagreements", "", state, stamp=stamp, heading="Disagreements"
+                    )
+                )
+
         def make() -> str:
             shown = disagreements.page(state, wanted, page, SIZE)
-            of_evaluator = [r for r in found.raters if r.kind == "evaluator"]
-            some = sorted({r.version for r in of_evaluator if r.version and evaluator in ("", r.name)})
+            known = versions.known(state, name)
+            some = sorted({v for e, of_one in known.items() for v in of_one if v and evaluator in ("", e)})
             options = {
                 "dimension": [(d.name, d.name) for d in state.report.dimensions],
-                "evaluator": [(n, n) for n in sorted({r.name for r in of_evaluator})],
+                "evaluator": [(n, n) for n in known],
                 "version": [(v, v) for v in some],
                 "annotator": [(n, n) for n in sorted({r.name for r in found.raters if r.kind == "annotator"})],
                 "ruling": [(OPEN, "not ruled on"), (RULED, "ruled on"), *CAUSES.items()],
@@ -227,6 +237,7 @@ def router(service: Service, pages: Pages, access: Access, disagreements: Disagr
                 none=moment is None,
                 told=told(explained, statistic, evaluator) if explained else [],
                 notes=explained.notes if explained else (),
+                beside=explained.beside if explained else (),
                 back=dimension_link(dimension),
             )
         )

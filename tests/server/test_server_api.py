@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from served_study import Served
+from told import label, until
 
+from calibrate_plugin.config import load
 from calibrate_plugin.report import json as report_json
 
 
@@ -51,8 +54,6 @@ def test_before_the_first_calibration_it_says_so(served: Served) -> None:
 
 
 def test_why_names_the_cause_and_its_steps_add_up(ready: Served) -> None:
-    from told import label
-
     assert ready.client().get("/api/v1/why?dimension=Safety").json() is None
     ready.people.tell(label("ann1", "i1", "ann", '"Fail"'))
     ready.service.store.hint("people", None)
@@ -108,6 +109,27 @@ def test_disagreements_are_filtered_and_paged(ready: Served) -> None:
     assert [one["distance"] for one in widest] == sorted((one["distance"] for one in widest), reverse=True)
 
 
+def test_disagreements_of_a_version_that_is_not_live(ready: Served) -> None:
+    path = ready.service.config.path
+    path.write_text(path.read_text().replace('file = "judges.csv"', 'file = "judges.csv"\nlive = { judge = "v2" }'))
+    config = load(path)
+    ready.service.config = replace(config, sources=ready.service.config.sources)
+    ready.turns(lambda: ready.service.state.report.dimensions[0].evaluators[0].live)
+    assert [e.version for e in ready.service.state.report.dimensions[0].evaluators] == ["v2"]
+    found = get(ready, "/api/v1/disagreements?dimension=Safety&evaluator=judge&version=v1&size=200")
+    assert found["total"] > 3
+    people, judges = ready.people.rows, ready.judges.rows
+    for one in found["items"]:
+        n = one["item"].removeprefix("i")
+        said = json.loads(judges[f"v1{n}", "Safety"]["value"])
+        (judge,) = (a for a in one["answers"] if a["kind"] == "evaluator")
+        assert (judge["version"], judge["value"]) == ("v1", said)
+        assert any(json.loads(people[f"{p}{n}", "Safety"]["value"]) != said for p in ("ann", "ben"))
+    page = "/disagreements?dimension=Safety&evaluator=judge&version=v1"
+    until(lambda: f"{found['total']} items" in ready.client().get(page).text)
+    assert '<option value="v1">' in ready.client().get("/disagreements?dimension=Safety").text
+
+
 def test_the_csv_has_what_is_shown(ready: Served) -> None:
     table = ready.client().get("/api/v1/disagreements.csv?dimension=Safety&kind=humans").text
     items = get(ready, "/api/v1/disagreements?dimension=Safety&kind=humans&size=200")["items"]
@@ -115,8 +137,6 @@ def test_the_csv_has_what_is_shown(ready: Served) -> None:
 
 
 def test_history_has_every_report(ready: Served) -> None:
-    from told import label
-
     ready.people.tell(label("ann1", "i1", "ann", '"Fail"'))
     ready.service.store.hint("people", None)
     ready.turns(lambda: len(ready.service.history.points) >= 2)

