@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from calibrate_files.delimited import read_delimited
 from calibrate_files.jsonlines import read_json_lines
 from calibrate_files.labels import Wanted, page
 from calibrate_files.parquet import read_parquet
-from calibrate_files.table import COLUMNS, Naming, Table
+from calibrate_files.table import COLUMNS, FACT, Naming, Table
 from calibrate_files.times import checked
-from calibrate_plugin.connector import ConnectorError, Covered, Page, Scope, SettingsError, Since, SourceSettings
+from calibrate_plugin.connector import (
+    ConnectorError,
+    Content,
+    Covered,
+    Page,
+    Scope,
+    SettingsError,
+    Since,
+    SourceSettings,
+)
 
 READERS: dict[str, Callable[[Path, Naming], Table]] = {
     ".csv": read_delimited,
@@ -26,6 +39,8 @@ READERS: dict[str, Callable[[Path, Naming], Table]] = {
     ".pq": read_parquet,
 }
 OPTIONS = ("columns", "facts", "timezone")
+#: Columns that show people what an item is.
+SHOWN = ("input", "output", "context")
 
 
 def open_source(settings: SourceSettings) -> FilesSource:
@@ -74,6 +89,33 @@ class FilesSource:
         scope = Scope() if self._fields is None else Scope(fields=tuple(sorted(self._fields)))
         yield Covered(scope, cursor)
 
+    def contents(self, items: Sequence[str]) -> Iterator[Content]:
+        """What each item is, from the columns input, output and context beside the labels or in the file of facts."""
+        found: dict[str, dict[str, Any]] = {}
+        wanted = set(items)
+        for file in (f for f in (self._facts, self._file) if f is not None):
+            try:
+                table = _reader(file)(file, Naming(self._renamed, only_items=file is self._facts))
+            except OSError as error:
+                raise ConnectorError(f"{error.filename or file}: the file cannot be read: {error.strerror}") from None
+            there = [part for part in SHOWN if FACT + part in table.frame.columns]
+            rows = table.frame.filter(pl.col("item").is_in(list(wanted))).select("item", *(FACT + p for p in there))
+            for item, *values in rows.iter_rows():
+                told = found.setdefault(item, {})
+                for part, value in zip(there, values, strict=True):
+                    if value is not None:
+                        told.setdefault(part, _read(value))
+        for item in items:
+            shown = found.get(item)
+            if not shown:
+                columns = ", ".join(SHOWN)
+                yield Content(item, problem=f"{self._file.name} has no column that shows it ({columns})")
+            else:
+                yield Content(item, shown.get("input"), shown.get("output"), shown.get("context"))
+
+    def groups(self, items: Collection[str], by: str) -> Mapping[str, str]:
+        raise SettingsError(f"a file knows no {by}s; name a column of it, which is a fact of the items")
+
     def _fingerprint(self, files: list[Path]) -> str:
         """Changes with the files' bytes and with what is made of them."""
         settings = [sorted(self._renamed.items()), self._timezone, str(self._since), sorted(self._fields or ())]
@@ -82,6 +124,14 @@ class FilesSource:
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "blake2b").digest())
         return digest.hexdigest()
+
+
+def _read(value: str) -> Any:
+    """A cell that holds JSON (messages, parts) as what it means; any other text as it is."""
+    if value[:1] in ("[", "{"):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value
 
 
 def _reader(file: Path) -> Callable[[Path, Naming], Table]:

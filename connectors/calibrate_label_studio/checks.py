@@ -27,6 +27,15 @@ def check(source: LiveProjects) -> list[Finding]:
     except ConnectorError as error:
         return [Finding("problem", "Label Studio", str(error), "see LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY")]
     found = [*_server(source, me, told)]
+    if not source.ids:
+        found.append(
+            Finding(
+                "warning",
+                "projects",
+                "there are none yet",
+                "calibrate-plugin sample makes one, or name those that there are",
+            )
+        )
     asked: dict[str, Controls] = {}
     for number in source.ids:
         try:
