@@ -85,6 +85,12 @@ class IgnoreTable(_Table):
     runs: list[str | int] = []
 
 
+class ReviewTable(_Table):
+    """``[review]``: jobs in which people answer because others disagreed. Their answers are gold."""
+
+    jobs: list[str | int] = []
+
+
 class DimensionTable(_Table):
     """``[dimensions.NAME]``"""
 
@@ -148,6 +154,7 @@ class Document(_Table):
     alerts: AlertsTable = AlertsTable()
     design: DesignTable | None = None
     target: dict[str, TargetTable] = {}
+    review: ReviewTable = ReviewTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +234,7 @@ def read(document: Mapping[str, Any], path: Path) -> Config:
             "jobs": tuple(map(str, parsed.ignore.jobs)),
             "runs": tuple(map(str, parsed.ignore.runs)),
         },
+        review=tuple(map(str, parsed.review.jobs)),
         namespaces=_namespaces(sources),
         count_not_blind=parsed.study.count_not_blind,
         fast_seconds=parsed.study.fast_seconds,

@@ -189,7 +189,8 @@ class Study:
     ``fields`` maps (source, field) to the dimensions it answers; a field not named there answers the dimension of its own
     name. ``people`` maps (source, rater id) to one person's name, ``kinds`` a rater to another kind, ``live``
     (dimension, evaluator) to its live version ("" as dimension: in all of them). ``ignore`` lists deleted annotators,
-    jobs and runs. The same rater id in two sources is one rater, unless ``namespaces`` gives one of them a prefix.
+    jobs and runs. What people answer in the jobs of ``review`` they were asked because others disagreed: it is gold. The same
+    rater id in two sources is one rater, unless ``namespaces`` gives one of them a prefix.
     An annotator's answer that took less than ``fast_seconds`` was given faster than anybody reads; with ``leave_out_fast`` it
     does not count.
     ``pseudonyms``: people are called by names that ``pseudonym_key`` makes of their ids, the same for ever under one key, and
@@ -205,6 +206,7 @@ class Study:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     live: Mapping[tuple[str, str], str] = field(default_factory=dict)
     ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    review: tuple[str, ...] = ()
     namespaces: Mapping[str, str] = field(default_factory=dict)
     count_not_blind: bool = False
     fast_seconds: float = 3.0

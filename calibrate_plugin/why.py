@@ -498,8 +498,8 @@ class _Way:
         return any(dimension in s.fields.get((change.source, change.field), (change.field,)) for s in studies)
 
     def _of(self, change: Change, statistic: str, judge: str | None) -> bool:
-        """Whether a label can have a part in a number. A ruling has none: it is gold."""
-        if change.source == OWN:
+        """Whether a label can have a part in a number. A ruling or a review has none: it is gold."""
+        if change.source == OWN or change.job in self.after.config.study.review:
             return False
         if judge is None:
             return change.kind != "evaluator"

@@ -216,6 +216,58 @@ def import_(config: Path, file: Path, by: str | None) -> None:
         raise click.exceptions.Exit(1)
 
 
+@disagreements.command("send")
+@config_option
+@click.option("--dimension", "dimensions", multiple=True, metavar="D", help="Only this dimension; repeatable.")
+@click.option(
+    "--between",
+    type=click.Choice(["humans", "judges"]),
+    default="humans",
+    show_default=True,
+    help="Annotators, or an evaluator and an annotator.",
+)
+@click.option(
+    "--most", type=click.IntRange(1), default=100, show_default=True, help="How many items of each dimension."
+)
+@click.option("--into", metavar="SOURCE", help="The source in which people label. Default: the only one.")
+@click.option("--dry-run", is_flag=True, help="Say how many and change nothing.")
+def send(config: Path, dimensions: Sequence[str], between: str, most: int, into: str | None, dry_run: bool) -> None:
+    """Send items that nobody has ruled on to a third person: blind tasks in a job of its own, whose answers are gold.
+
+    The same command again adds what came since. Let somebody else than the two who disagreed do it: Label Studio's community
+    edition cannot keep them out.
+    """
+    from calibrate_plugin import review
+    from calibrate_plugin.cli.study import opened, said_by_connectors
+
+    settings = loaded(config)
+    with _looked_at(settings, dimensions) as (state, found, names):
+        items = list(
+            dict.fromkeys(one.item for name in names for one in _page(found, state, name, between, "open", most)[1])
+        )
+        if dry_run or not items:
+            click.echo(f"{len(items):,} items to send" + (" (--dry-run: nothing was changed)" if dry_run else ""))
+            return
+        with _meant_settings(), said_by_connectors(), out.progress("making tasks"):
+            done = review.send(found.store, settings, opened(settings), items, into=into)
+    from calibrate_plugin.report.display import visible
+
+    click.echo(f"{done.added:,} tasks made, {done.there:,} were there already; their answers are gold")
+    for item, why in list(done.aside.items())[:MOST_SAID]:
+        click.echo(visible(f"  {item}: {why}"))
+    click.echo(visible(f"label at {done.link}"))
+
+
+@contextmanager
+def _meant_settings() -> Iterator[None]:
+    from calibrate_plugin.connector import SettingsError
+
+    try:
+        yield
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+
+
 # --- what they share
 
 

@@ -109,6 +109,9 @@ def apply(
     """
     frames = [f.with_columns(pl.lit(name).alias("source")) for name, f in (sources or {"": frame(LABELS)}).items()]
     labels = pl.concat(frames, how="vertical") if len(frames) != 1 else frames[0]
+    if study.review and "job" in labels.columns:
+        of_review = pl.col("job").is_in(list(study.review)).fill_null(False) & (pl.col("kind") == "annotator")
+        labels = labels.with_columns(pl.when(of_review).then(pl.lit("gold")).otherwise("kind").alias("kind"))
     base = _base(labels)
     raters, rater, hidden = _raters(study, labels, names or {}, called)
     if hidden and (ignored := study.ignore.get("annotators")):

@@ -12,7 +12,7 @@ import polars as pl
 
 from calibrate_plugin import rulings
 from calibrate_plugin.cycle import parts_of
-from calibrate_plugin.model import Answer, Disagreement, Ruling, Study
+from calibrate_plugin.model import OWN, Answer, Disagreement, Ruling, Study
 from calibrate_plugin.ratings.rules import apply
 from calibrate_plugin.ratings.rulings import late_rows
 from calibrate_plugin.report import recount
@@ -183,7 +183,10 @@ class Disagreements:
         ratings = state.rated(self.store, some["item"].to_list())
         answers = ratings.answers[dimension]
         scale = answers.dimension.scale
-        rows = answers.counted.sort("rater")
+        # Gold stands beside what people and judges said; a ruling has a line of its own.
+        rows = answers.frame.filter(pl.col("cause").is_null() & (pl.col("rater") >= 0)).sort("rater")
+        if OWN in (known := ratings.labels["source"]).unique():
+            rows = rows.filter(known.gather(rows["row"]) != OWN)
         about = ratings.labels.select("item", "reason", "at", "link")[rows["row"].to_numpy()]
         late = set(late_rows(answers, ratings.labels)["row"])
         said: dict[str, list[Answer]] = {}

@@ -229,3 +229,14 @@ def test_answers_as_they_stood_before_the_rulings_are_those_of_a_study_that_neve
         }
 
     assert counted(alone, ratings) == (counted(never.answers["D"], never) if never else set())
+
+
+def test_answers_asked_for_because_people_disagreed_are_gold() -> None:
+    asked = replace(BINARY, review=("9",))
+    rows = [*seed(), label("2", "cem", "F", job="9", at=2), label("2", "Asha", "F", job="9", at=3)]
+    found = said(asked, rows, []).dimensions[0]
+    assert found.annotators.agreement.value == pytest.approx(3 / 4)  # as if nobody had been asked
+    assert {r.name for r in found.raters if r.kind == "annotator"} == {"Asha", "Ben"}
+    calibration = calibrated.of(found)
+    assert calibration is not None
+    assert (calibration.gold.rule, calibration.gold.counts["decided"]) == ("adjudicated", 1)

@@ -286,7 +286,7 @@ def test_new_numbers_do_not_wipe_out_a_ruling_that_is_being_written(browser: Any
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{address}{PAGE}&kind=humans")
-    page.wait_for_function("document.getElementById('live').textContent === 'Live'")
+    page.locator("#live", has_text="Live").wait_for()
     first = page.locator("table.answers tbody").first
     first.locator("summary").click()
     first.get_by_label("Reason").fill("half a thought")
@@ -294,6 +294,6 @@ def test_new_numbers_do_not_wipe_out_a_ruling_that_is_being_written(browser: Any
     ready.people.tell(label("new", "i0", "cem", '"Fail"'))
     ready.service.ask()
     ready.turns(lambda: any(r.name == "cem" for d in ready.service.state.report.dimensions for r in d.raters))
-    page.wait_for_function("document.getElementById('live').textContent.startsWith('There are new numbers')")
+    page.locator("#live", has_text="There are new numbers").wait_for()
     assert first.get_by_label("Reason").input_value() == "half a thought"
     context.close()
