@@ -142,7 +142,7 @@ def blind_key(secret: str, item: str) -> str:
     """A key that tells nothing about an item to who does not have the store; pulls turn it back.
 
     >>> blind_key("secret", "trace-1")
-    'blind-a2b0dbd15a2ba6d2c7fd'
+    'blind-9658099d1e0008895e93'
     """
     digest = hmac.new(secret.encode(), item.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
     return BLIND_KEY + digest[:20]

@@ -77,7 +77,10 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
             "run": draw(st.sampled_from([None, "run 1", "run 2"])),
         }
     else:
-        more |= {"blind": draw(st.sampled_from([None, True, False]))}
+        more |= {
+            "blind": draw(st.sampled_from([None, True, False])),
+            "seconds": draw(st.sampled_from([None, 1.0, 50.0])),
+        }
     rater = draw(st.sampled_from(["judge", "other"] if judge else ["ann", "ben", "cat"]))
     item = draw(st.sampled_from(["i1", "i2", "i3", "i4", "i5", "i1", "i2", None]))
     return label(f"{record}", item, rater, value, **more)
