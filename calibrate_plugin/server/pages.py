@@ -94,12 +94,14 @@ def router(service: Service, pages: Pages, access: Access, disagreements: Disagr
             raise HTTPException(404, "no label of such a run stands")
 
         heading = f"Run {display.clip(display.visible(name), 80)}"
-        report = later.get(state, ("run", name), lambda: service.numbers.run(name))
-        if report is None:
-            return HTMLResponse(
-                pages.written("waiting_page.html.j2", heading, "", state, stamp=f"{service.stamp} ...", heading=heading)
-            )
-        return pages.remembered(("run", name, state.serial), lambda: pages.of_report(state, report, heading, name))
+        drawn = later.get(
+            state, ("run", name), lambda: pages.of_report(state, service.numbers.run(name), heading, name)
+        )
+        if drawn is not None:
+            return HTMLResponse(drawn)
+        return HTMLResponse(
+            pages.written("waiting_page.html.j2", heading, "", state, stamp=f"{service.stamp} ...", heading=heading)
+        )
 
     @routes.get("/disagreements")
     def differing(

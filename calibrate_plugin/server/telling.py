@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from calibrate_plugin import alerts, history
+from calibrate_plugin.connector import SettingsError
 from calibrate_plugin.cycle import Turn
 from calibrate_plugin.report.build import item_agreement
 from calibrate_plugin.server.service import Service
@@ -41,8 +42,7 @@ class Telling:
         """Look at what came since the last look, and write down what is to be told; whether there was anything to look at."""
         service = self.service
         with self._lock:
-            report, outcomes = self._report, list(self._outcomes.values())
-            self._report, self._outcomes = None, {}
+            report, outcomes = self._report, dict(self._outcomes)
         state = service.state
         if report is None or state is None or not alerts.channels(service.config.alerts):
             return False
@@ -50,14 +50,22 @@ class Telling:
         before = self._before()
         changed = store.changed_items(before.number, state.number) if before is not None else []
         ratings = state.rated(store, changed)
-        turn = Turn(outcomes, service.calibrations.joined(state) or state.report, ratings, {})
-        found = alerts.events(store, service.config, turn, before)
+        turn = Turn(list(outcomes.values()), service.calibrations.joined(state) or state.report, ratings, {})
+        try:
+            found = alerts.events(store, service.config, turn, before)
+            service.health.troubles.pop("alerts", None)
+        except SettingsError as error:
+            service.parked("alerts", str(error))
+            found = []
         if alerts.raise_events(store, service.config, found, now, before) is not None:
             service.posted()
         compared = item_agreement(ratings).group_by("dimension").len()["len"].to_list()
         # A few items a turn say nothing about a rate, many turns together do.
         if before is None or all(n >= alerts.FEWEST for n in compared) or max(compared) >= MANY:
             Outbox(store).keep([Standing(LOOKED, clear=report)], "", None, [], now)
+        with self._lock:  # but for what a turn gave meanwhile
+            self._outcomes = {k: o for k, o in self._outcomes.items() if o is not outcomes.get(k)}
+            self._report = None if self._report == report else self._report
         return True
 
     def _before(self) -> history.Moment | None:

@@ -86,6 +86,9 @@ class Worker(threading.Thread):
         self._follow()
         self._show()
         service.health.troubles.pop("worker", None)
+        if "" in service.asked:
+            pushes = {f"push: {n}" for n in cycle.wants_push(service.config) if service.pushing}
+            service.asked = {*service.asked, *service.sources, *pushes} - {""}
         due = self._due()
         push_due = self._push_due()
         if not due and not push_due and self._settled:
@@ -129,7 +132,7 @@ class Worker(threading.Thread):
         due: dict[str, Reach] = {}
         for name in service.sources:
             trouble = service.health.troubles.get(name)
-            asked = bool({name, ""} & service.asked)
+            asked = name in service.asked
             last = self._last.get(name)
             # Whatever happened while nobody served had no one to tell: the first look is taken at once.
             polled = last is None or service.sync_due_after(last, pace.poll) or last < self._opened
@@ -164,7 +167,7 @@ class Worker(threading.Thread):
             return False
         now = service.store.now()
         waiting = [service.health.troubles.get(f"push: {n}") for n in cycle.wants_push(service.config)]
-        asked = any(f"push: {n}" in service.asked for n in cycle.wants_push(service.config)) or "" in service.asked
+        asked = any(f"push: {n}" in service.asked for n in cycle.wants_push(service.config))
         if not self._calibrated(service.state):
             return False
         if asked or (service.state.stamp, service.calibrations.serial) != self._pushed:
@@ -264,7 +267,7 @@ class Worker(threading.Thread):
         serial, report = service.calibrations.serial, service.calibrations.joined(state)
         assert report is not None
         runs = {run: service.numbers.run(run) for run in state.runs}
-        service.asked -= {"", *(f"push: {n}" for n in cycle.wants_push(service.config))}
+        service.asked -= {f"push: {n}" for n in cycle.wants_push(service.config)}
         done = cycle.write_back(
             service.store, service.config, service.sources, state.report, state.agreement.frame, runs
         )

@@ -143,7 +143,11 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_double(servers: Ser
         until(lambda: stamp_of(store.report(store.reports(1)[0].id)) == servers.expected())
     agreement = report.dimensions[0].annotators.agreement
     results = servers.platform.with_suffix(".results")
-    until(lambda: json.loads(results.read_text())["Safety"] == f"{agreement.value} {agreement.n_pairs}")
+    until(
+        lambda: (
+            results.exists() and json.loads(results.read_text())["Safety"] == f"{agreement.value} {agreement.n_pairs}"
+        )
+    )
 
 
 def test_every_hint_that_was_answered_is_in_the_store_of_a_killed_server(servers: Servers) -> None:

@@ -190,6 +190,15 @@ def test_what_fails_again_and_again_is_parked_and_shown_until_somebody_asks(read
     assert ready.service.told()["troubles"] == []
 
 
+def test_what_is_asked_for_is_pulled_once_whether_or_not_anything_is_pushed(ready: Served) -> None:
+    ready.service.pushing = False
+    before = ready.people.pulls, ready.judges.pulls
+    ready.service.ask()
+    for _ in range(3):
+        ready.step()
+    assert (ready.people.pulls, ready.judges.pulls) == (before[0] + 1, before[1] + 1) and not ready.service.asked
+
+
 def test_what_is_held_is_parked_at_once(ready: Served) -> None:
     ready.people.down = Held("too much is gone; accept it")
     wake(ready)
