@@ -182,6 +182,10 @@ def carry_out(store: Store, config: Config, planned: Plan, said: Callable[[int],
         raise SettingsError(f"{problem.subject}: {problem.message}. {problem.fix}. Nothing was changed")
     sample, labelling = planned.sample, planned.labelling
     with store.work(wait=60):
+        if planned.drawn is not None and any(s.number >= sample.number for s in Kept(store).samples):
+            raise SettingsError(
+                f"sample {sample.number} was drawn by somebody else meanwhile; look at it, and run again"
+            )
         wrote = _settings(config, planned)
         config = load(config.path)
         form = replace(planned.form, questions=_form(store, config, sample, "").questions)

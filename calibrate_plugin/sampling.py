@@ -206,60 +206,82 @@ def draw(
     units = _units(kept, contents, asked.group, by.labels) if asked.group else {i: i for i in by.labels}
     taken = {units[i] for i in kept.in_sample if i in units}
     open_ = [i for i in open_ if units[i] not in taken]
-    had = {i: kept.passed[i] for i in open_ if i in kept.passed}
     n_units = len({units[i] for i in open_})
     total = asked.n if asked.group is None else max(1, round(asked.n * n_units / max(1, len(open_))))
     if total > n_units:
         raise SettingsError(f"--n is {asked.n}, but there are only {len(open_)} items left to draw from")
-    seed = asked.seed
+    had = {i: kept.passed[i] for i in open_ if i in kept.passed} | _in_samples(config, kept)
     try:
         if asked.by == "random":
-            strata = {units[i]: "new" if not any(had.get(i, ("", 0.0))[1:]) else "old" for i in open_}
+            strata = {units[i]: "old" if i in had else "new" for i in open_}
             before = {units[i]: had[i][1] if i in had else 0.0 for i in open_}
-            drawn = rounds.evenly(before, total, seed=seed, number=number)
-            chance = {i: max(drawn.chance["new"], 0.0) for i in open_}
-            stratum = dict.fromkeys(open_, "")
+            drawn = rounds.evenly(before, total, seed=asked.seed, number=number)
+            chances = dict.fromkeys([*open_, *kept.in_sample], ("", drawn.chance["new"]))
         else:
-            of_unit = {i: had[i][0] if i in had else by.labels[i] for i in open_}
-            strata = rounds.unit_strata(of_unit, {i: units[i] for i in open_}) if asked.group else of_unit
-            if asked.group:  # once a group has been in a draw its stratum stays what it was
-                strata |= {units[i]: had[i][0] for i in open_ if i in had}
-            sizes = Counter(strata.values())
-            least = asked.floor or rounds.possible_floor(sizes, total, FLOOR)
-            drawn = rounds.by_strata(strata, total, least=least, seed=seed, number=number)
-            stratum = {i: strata[units[i]] for i in open_}
-            groups = _of_groups(units, had)
-            chance = {
-                i: rounds.either(had[i][1], drawn.chance[stratum[i]])
-                if i in had
-                else (1 - groups.get(units[i], 0.0)) * drawn.chance[stratum[i]]
-                for i in open_
-            }
+            strata = _strata(
+                open_, units, {i: had[i][0] if i in had else by.labels[i] for i in open_}, had, asked.group
+            )
+            least = asked.floor or rounds.possible_floor(Counter(strata.values()), total, FLOOR)
+            drawn = rounds.by_strata(strata, total, least=least, seed=asked.seed, number=number)
+            chances = _chances(open_, kept, units, strata, had, drawn.chance)
     except ValueError as error:
         raise SettingsError(f"the sample cannot be drawn: {error}") from None
     in_unit: dict[str, list[str]] = {}
     for item in open_:
         in_unit.setdefault(units[item], []).append(item)
-    members = [item for unit in drawn.units for item in in_unit[unit]]
-    rows = _rows(config, number, asked.by, members, chance, stratum, open_)
-    rows += _earlier(config, kept, asked.by, drawn)
-    sizes = Counter(strata.values())
+    members = tuple(item for unit in drawn.units for item in in_unit[unit])
     return Drawn(
-        tuple(members),
-        {name: (drawn.allocated.get(name, 0), size) for name, size in sorted(sizes.items())},
-        frame(ITEMS, {"item": [r[0] for r in rows], "fact": [r[1] for r in rows], "value": [r[2] for r in rows]}),
+        members,
+        {name: (drawn.allocated.get(name, 0), size) for name, size in sorted(Counter(strata.values()).items())},
+        _facts(config, number, asked.by, members, kept, open_, chances),
         len(open_),
         len(people & set(by.labels)),
         len(drawn.units) if asked.group else None,
     )
 
 
-def _of_groups(units: Mapping[str, str], had: Mapping[str, tuple[str, float]]) -> dict[str, float]:
-    """The chance that each group has had: an item that came to it later is in a draw only if the group was not in one before."""
-    found: dict[str, float] = {}
+def _strata(
+    open_: Sequence[str],
+    units: Mapping[str, str],
+    labels: Mapping[str, str],
+    had: Mapping[str, tuple[str, float]],
+    group: str | None,
+) -> dict[str, str]:
+    """The stratum of each unit; one that has been in a draw keeps that of then."""
+    if group is None:
+        return dict(labels)
+    strata = rounds.unit_strata(labels, {i: units[i] for i in open_})
+    return strata | {units[i]: had[i][0] for i in open_ if i in had}
+
+
+def _chances(
+    open_: Sequence[str],
+    kept: Kept,
+    units: Mapping[str, str],
+    strata: Mapping[str, str],
+    had: Mapping[str, tuple[str, float]],
+    now: Mapping[str, float],
+) -> dict[str, tuple[str, float]]:
+    """Each item's stratum and chance of being in any sample so far: what it had, and what this draw adds where its unit was
+    left over. An item that came to a group later had none before, but is in this draw only if its group was left over too."""
+    of_unit: dict[str, float] = {}
     for item, (_, chance) in had.items():
-        found[units[item]] = max(chance, found.get(units[item], 0.0))
+        unit = units.get(item, item)
+        of_unit[unit] = max(chance, of_unit.get(unit, 0.0))
+    found = {}
+    for item in (*open_, *kept.in_sample):
+        unit = units.get(item, item)
+        stratum = strata[unit] if unit in strata else had[item][0]
+        before = had[item][1] if item in had else 0.0
+        found[item] = (stratum, rounds.either(before, now.get(stratum, 0.0), of_unit.get(unit)))
     return found
+
+
+def _in_samples(config: Config, kept: Kept) -> dict[str, tuple[str, float]]:
+    """The stratum and chance of the items of earlier samples."""
+    of_stratum, of_chance = _names(config)
+    strata, chances = kept.fact(of_stratum), kept.fact(of_chance)
+    return {item: (strata.get(item, ""), float(chances[item])) for item in kept.in_sample}
 
 
 def _names(config: Config) -> tuple[str, str]:
@@ -267,38 +289,25 @@ def _names(config: Config) -> tuple[str, str]:
     return (design.stratum, design.probability) if design is not None else ("stratum", "probability")
 
 
-def _rows(
+def _facts(
     config: Config,
     number: int,
     by: str,
     members: Sequence[str],
-    chance: Mapping[str, float],
-    stratum: Mapping[str, str],
+    kept: Kept,
     open_: Sequence[str],
-) -> list[tuple[str, str, str]]:
+    chances: Mapping[str, tuple[str, float]],
+) -> pl.DataFrame:
+    """What is to be kept: the new members of the sample, the chances of all members of any, and what was passed over."""
     of_stratum, of_chance = _names(config)
     inside = set(members)
     rows = [(i, SAMPLE, str(number)) for i in members]
-    rows += [(i, of_chance, repr(chance[i])) for i in members]
+    rows += [(i, of_chance, repr(chances[i][1])) for i in (*members, *kept.in_sample)]
     if by == "judge":
-        rows += [(i, of_stratum, stratum[i]) for i in members]
-    rows += [(i, PASSED, json.dumps([stratum[i], chance[i]])) for i in open_ if i not in inside]
-    return rows
-
-
-def _earlier(config: Config, kept: Kept, by: str, drawn: rounds.Draw) -> list[tuple[str, str, str]]:
-    """The items of earlier samples: had they been left over, they could have been in this one."""
-    of_stratum, of_chance = _names(config)
-    strata, chances = kept.fact(of_stratum), kept.fact(of_chance)
-    rows = []
-    for item in kept.in_sample:
-        if by == "random":
-            chance = drawn.chance["new"]
-        else:
-            before = float(chances[item])
-            chance = rounds.either(before, drawn.chance.get(strata[item], 0.0))
-        rows.append((item, of_chance, repr(chance)))
-    return rows
+        rows += [(i, of_stratum, chances[i][0]) for i in members]
+    rows += [(i, PASSED, json.dumps(chances[i])) for i in open_ if i not in inside]
+    columns = zip(*rows, strict=True)
+    return frame(ITEMS, dict(zip(ITEMS, columns, strict=True)))
 
 
 def _same_design(samples: Sequence[Sample], asked: Asked, dimension: str) -> None:

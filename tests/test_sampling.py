@@ -208,3 +208,25 @@ def test_what_is_kept_of_a_sample_comes_back_as_it_was(study: Study) -> None:
     sampling.keep(study.store, planned.sample)
     assert Kept(study.store).samples == [planned.sample]
     assert json.loads(Kept(study.store).fact(sampling.SETTINGS)["sample 1"])["asked"]["people"] == 3
+
+
+def test_an_item_that_came_to_a_group_later_has_the_chance_that_its_group_was_left_over(study: Study) -> None:
+    def conversation(first: int, last: int, turns: range) -> dict[str, str]:
+        return {f"{n:02d}-{k}": "Pass" if n % 3 else "Fail" for n in range(first, last) for k in turns}
+
+    study.judge(conversation(0, 30, range(2)))
+    study.draw(12, group="team", floor=1)
+    study.judge(conversation(0, 30, range(2, 3)))
+    study.draw(15, group="team", floor=1)
+    study.draw(15, group="team", floor=1)
+    kept = Kept(study.store)
+    chances = study.chances() | {i: c for i, (_, c) in kept.passed.items() if i not in kept.in_sample}
+
+    def of(stratum: str, turns: str) -> set[float]:
+        fails = stratum == "Fail"
+        return {round(c, 9) for i, c in chances.items() if i[-1] in turns and (int(i[:2]) % 3 == 0) == fails}
+
+    for stratum, first in (("Pass", 4 / 20), ("Fail", 2 / 10)):
+        # the turns that came together have one chance; of the later draws both had the same
+        (early,), (late,) = of(stratum, "01"), of(stratum, "2")
+        assert early - late == pytest.approx(first)

@@ -28,13 +28,14 @@ class Draw:
     allocated: Mapping[str, int] = field(default_factory=dict)
 
 
-def either(before: float, now: float) -> float:
-    """The chance of being in an earlier sample or, if not, in this one.
+def either(before: float, now: float, group: float | None = None) -> float:
+    """The chance of being in an earlier sample or, if not, in this one. ``group``: the chance that an item's group has had,
+    where the item came to it later and could not be drawn with it before.
 
-    >>> either(0.1, 0.5)
-    0.55
+    >>> either(0.1, 0.5), either(0.0, 0.5, group=0.1)
+    (0.55, 0.45)
     """
-    return before + (1 - before) * now
+    return before + (1 - (before if group is None else group)) * now
 
 
 def possible_floor(sizes: Mapping[str, int], total: int, wanted: int) -> int:

@@ -48,8 +48,15 @@ class Jobs:
 
     @property
     def _reason(self) -> str | None:
+        """The textarea that the study reads reasons from. A form asks for one reason, so all dimensions must share it."""
         given = self.settings.options.get("reasons")
-        return given if isinstance(given, str) else None
+        names = {given} if isinstance(given, str) else set(given.values()) if isinstance(given, Mapping) else set()
+        if len(names) > 1:
+            raise SettingsError(
+                f"sources.{self.settings.name}.reasons names {len(names)} textareas, and a form that is made has one;"
+                ' write reasons = "why", or name a project of your own with --project'
+            )
+        return next(iter(names), None)
 
     def _item_key(self) -> tuple[str, ...]:
         """Where in its data a task names its item. Raises SettingsError where the study reads it from elsewhere."""
