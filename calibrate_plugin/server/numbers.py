@@ -106,17 +106,24 @@ class Numbers:
             return True
 
     def run(self, run: str) -> Report:
-        """The report of one run, as of ``state``. Raises KeyError where no label of such a run stands."""
+        """The report of one run, as of ``state``. Raises KeyError where no label of such a run stands.
+
+        The first time this reads everything, and nobody who follows the store waits for that.
+        """
         with self._lock:
-            state = self.state
+            state, sources = self.state, self._sources
             if state is None or run not in state.runs:
                 raise KeyError(run)
-            if run not in self._known:
-                labels = self.store.as_of(state.number, reasons=False)
-                ratings = apply(self.study, parts_of(labels), self._names, run=run, called=self._called)
-                self._known[run] = _Known(recount.count(self.study, ratings, run))
-                self._whole(run, ratings, labels)
-            return self._report(run, state.number, state.report.generated_at)
+            known = self._known.get(run)
+        if known is None:
+            labels = self.store.as_of(state.number, reasons=False)
+            ratings = apply(state.study, parts_of(labels), state.names, run=run, called=state.called)
+            known = _Known(recount.count(state.study, ratings, run))
+            self._whole(known, state.study, state.names, run, labels)
+        with self._lock:
+            if self.state is state:  # else it is of numbers that nobody follows any more
+                self._known[run] = known
+            return self._report(known, state.study, sources, run, state.number, state.report.generated_at)
 
     # --- everything
 
@@ -128,20 +135,25 @@ class Numbers:
         parts = parts_of(labels)
         ratings = apply(self.study, parts, self._names, called=self._called)
         self._sources = tuple(parts)
-        self._known = {None: _Known(recount.count(self.study, ratings))}
-        self._whole(None, ratings, labels)
+        known = _Known(recount.count(self.study, ratings))
+        self._known = {None: known}
+        self._whole(known, self.study, self._names, None, labels)
         differing = {name: Overlay(pairs) for name, pairs in recount.differing(ratings).items()}
         agreement = Overlay(item_agreement(ratings), ("dimension", "item"))
         self._publish(number, at, differing, agreement, None)
 
-    def _whole(self, run: str | None, ratings: Ratings, labels: pl.DataFrame) -> None:
+    def _whole(
+        self,
+        known: _Known,
+        study: Study,
+        names: Mapping[str, Mapping[str, str]],
+        run: str | None,
+        labels: pl.DataFrame,
+    ) -> None:
         """The reports of dimensions that are not counted in tables."""
-        known = self._known[run]
         if None not in known.counts.tables.values():
             return
-        report, _ = build(
-            self.study, Pulled(parts_of(labels), names=self._names), datetime.min.replace(tzinfo=UTC), run=run
-        )
+        report, _ = build(study, Pulled(parts_of(labels), names=names), datetime.min.replace(tzinfo=UTC), run=run)
         for dimension in report.dimensions:
             if known.counts.tables[dimension.name] is None:
                 known.reports[dimension.name] = None, dimension
@@ -223,7 +235,7 @@ class Numbers:
     ) -> None:
         """``touched``: the dimensions of which anything changed; None where everything was computed anew."""
         before = self.state.touched if self.state is not None else {}
-        report = self._report(None, number, at)
+        report = self._report(self._known[None], self.study, self._sources, None, number, at)
         self._serial += 1
         runs = tuple(sorted(self._known[None].counts.runs))
         body = json.render(report).encode("utf-8")
@@ -244,20 +256,20 @@ class Numbers:
             {d: self._serial if touched is None or d in touched else before[d] for d in differing},
         )
 
-    def _report(self, run: str | None, number: int, at: datetime) -> Report:
-        known = self._known[run]
+    def _report(
+        self, known: _Known, study: Study, sources: tuple[str, ...], run: str | None, number: int, at: datetime
+    ) -> Report:
         dimensions = []
-        for dimension in self.study.dimensions:
+        for dimension in study.dimensions:
             tables = known.counts.tables[dimension.name]
             kept = known.reports.get(dimension.name)
             if tables is not None and (kept is None or kept[0] is not tables):
-                kept = tables, recount.dimension_report(self.study, dimension, tables, run)
+                kept = tables, recount.dimension_report(study, dimension, tables, run)
                 known.reports[dimension.name] = kept
             assert kept is not None
             dimensions.append(kept[1])
         aside = self.store.aside(number).select(list(ASIDE))
-        sources = self._sources or ("",)
-        return recount.report(self.study, tuple(dimensions), known.counts, aside, sources, at)
+        return recount.report(study, tuple(dimensions), known.counts, aside, sources or ("",), at)
 
 
 def stamp_of(body: bytes) -> str:

@@ -26,6 +26,7 @@ PAGES = {
     "disagreements": "/disagreements?dimension=Safety",
     "versions": "/versions?dimension=Safety&evaluator=judge",
     "run": "/runs/run%20v1",
+    "why": "/why?dimension=Safety",
     "health": "/health",
 }
 
@@ -134,6 +135,44 @@ def test_everything_is_reached_by_keyboard(address: str, browser: Any) -> None:
     assert "A:Skip to the " in {s[:14] for s in seen} or any(s.startswith("A:Skip") for s in seen)
     assert any(s.startswith("SELECT") for s in seen) and "BUTTON:Show" in seen and any("CSV" in s for s in seen)
     page.close()
+
+
+def test_the_calibration_comes_by_itself_and_why_leads_to_the_causes(ready: Served, address: str, browser: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = browser.new_page()
+    page.goto(f"{address}/dimensions/Safety")
+    expect(page.locator("#live")).to_have_text("Live")
+    expect(page.locator("article.calibrated")).to_have_count(2)
+    ready.people.tell(*(label(f"ann{i}", f"i{i}", "ann", '"Pass"') for i in range(12)))
+    ready.service.store.hint("people", "12")
+    while ready.service.store.hints():
+        ready.worker.step()
+    expect(page.locator("#calibrating")).to_contain_text("is being computed", timeout=10_000)
+    ready.background.step()
+    expect(page.locator("#calibrating")).to_have_count(0, timeout=10_000)
+    page.locator(".card.human dt").nth(1).get_by_role("link", name="why?").click()
+    cause = page.locator("section.cause")
+    expect(cause).to_have_count(1, timeout=10_000)
+    expect(cause).to_contain_text("were changed")
+    assert "agreement" in cause.locator("h2").inner_text()
+    cause.locator("summary").first.click()
+    assert "ann" in cause.locator("li").first.inner_text()
+    page.close()
+
+
+def test_without_a_script_the_calibration_is_looked_for_again(ready: Served, address: str, browser: Any) -> None:
+    ready.people.tell(label("ann1", "i1", "ann", '"Fail"'))
+    ready.service.store.hint("people", "12")
+    while ready.service.store.hints():
+        ready.worker.step()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/dimensions/Safety")
+    assert page.locator("#calibrating").count() == 1
+    ready.background.step()
+    page.locator("#calibrating").wait_for(state="detached", timeout=20_000)
+    context.close()
 
 
 def test_a_retry_is_asked_for_on_the_page(ready: Served, address: str, browser: Any) -> None:
