@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from calibrate_plugin.cli import output as out
 from calibrate_plugin.cli.study import config_option, loaded, opened, said_by_connectors, say_pushed, say_synced, stored
+from calibrate_plugin.connector import SettingsError
+
+if TYPE_CHECKING:
+    from calibrate_plugin.config import Config
 
 
 @click.command()
@@ -55,6 +60,7 @@ def run(
                 store, settings, sources, full=full, accept_deletions=accept_deletions, pushing=not no_push
             )
         say_synced(done.outcomes)
+        _say_guideline(settings)
         report, ratings = done.report, done.ratings
         if dimensions or by or of_run or only_these:
             with out.progress("computing"):
@@ -70,3 +76,16 @@ def run(
             say_waiting(alerts.after(store, settings, done))
     if not done.sound:
         raise click.exceptions.Exit(1)
+
+
+def _say_guideline(settings: Config) -> None:
+    """A guideline that cannot be read stops no run, and is told."""
+    from calibrate_plugin import guideline
+
+    try:
+        found = guideline.current(settings)
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        return
+    if found is not None and not found.version:
+        click.echo(f"{settings.guideline}: the version is missing, so no text is kept; see `guideline check`", err=True)

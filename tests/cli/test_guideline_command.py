@@ -67,6 +67,7 @@ def test_without_a_guideline_the_commands_say_how_to_get_one(tmp_path: Path) -> 
         assert "guideline init` writes one" in call(made, "guideline", *command, status=2).output
     gone = guided(study(tmp_path / "other"))
     assert "there is no such file" in call(gone, "guideline", "check", status=2).output
+    assert "guideline.md: there is no such file" in call(gone, "run", "--no-push").stderr
 
 
 def test_rulings_that_the_guideline_was_silent_or_ambiguous_about_go_into_the_next_version(path: Path) -> None:
