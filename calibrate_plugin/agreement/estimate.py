@@ -442,4 +442,14 @@ def _quotient(numerator: Any, denominator: Any) -> Array:
         return np.where(denominator != 0, np.divide(numerator, denominator), np.nan)
 
 
-__all__ = ["FEWEST_ITEMS", "Resampling", "estimate", "intervals", "point", "replicates", "t_probability", "t_quantile", "wilson"]
+__all__ = [
+    "FEWEST_ITEMS",
+    "Resampling",
+    "estimate",
+    "intervals",
+    "point",
+    "replicates",
+    "t_probability",
+    "t_quantile",
+    "wilson",
+]
