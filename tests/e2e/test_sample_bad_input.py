@@ -25,7 +25,7 @@ CONFIG = """<View><Text name="q" value="$input"/><Paragraphs name="item_output" 
 
 @pytest.fixture
 def world(label_studio: LabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    (tmp_path / "calibrate.toml").write_text(SETTINGS)
+    (tmp_path / "calibrate.toml").write_text(SETTINGS.replace('guideline = "guideline.md"\n', ""))
     with LangfuseStandin() as langfuse:
         for name, value in {
             "LABEL_STUDIO_URL": label_studio.url,
