@@ -46,13 +46,15 @@ _BINS = 10
 @dataclass(frozen=True, slots=True)
 class Gold:
     """The gold answer of each item: ``level`` (N,) index into the panel's places (-1: none), ``value`` (N,) its place
-    (NaN: none), ``state`` (N,) one of NO_ITEM, DECIDED, TIED, TOO_FEW. ``source`` says whose answers it is made of."""
+    (NaN: none), ``state`` (N,) one of NO_ITEM, DECIDED, TIED, TOO_FEW. ``source`` says whose answers it is made of;
+    ``resolved`` of them are of people who were asked because the annotators disagreed."""
 
     rule: GoldRule
     source: str
     level: Array
     value: Array
     state: Array
+    resolved: int = 0
 
     @property
     def counts(self) -> dict[str, int]:
@@ -106,6 +108,27 @@ def majority(panel: Panel, least: int = 2) -> Gold:
     decided = enough & ~tied
     state = np.where(decided, DECIDED, np.where(enough & tied, TIED, np.where(some, TOO_FEW, NO_ITEM)))
     return Gold("majority", names, np.where(decided, level, -1), np.where(decided, value, np.nan), state)
+
+
+def resolved(gold: Gold, by: Gold) -> Gold:
+    """``gold``, and on the items that ``by`` decides its answers: what was ruled on where people disagreed. Alone such answers
+    would speak for disputed items only.
+
+    >>> from calibrate_plugin.model import Scale
+    >>> from calibrate_plugin.calibration.panel import panel
+    >>> two = panel(Scale("binary", ("pass", "fail")), {"a": [0, 1, 0], "b": [0, 1, 1]}, gold={"ruling": [None, None, 1]})
+    >>> found = resolved(majority(two), adjudicated(two))
+    >>> found.level.tolist(), found.counts, found.resolved
+    ([0, 1, 1], {'decided': 3, 'tied': 0, 'too_few': 0}, 1)
+    """
+    at = by.state == DECIDED
+    return replace(
+        gold,
+        level=np.where(at, by.level, gold.level),
+        value=np.where(at, by.value, gold.value),
+        state=np.where(at, DECIDED, gold.state),
+        resolved=int(at.sum()),
+    )
 
 
 def _median(panel: Panel, answers: Array, humans: Array) -> tuple[Array, Array, Array]:
@@ -450,5 +473,6 @@ __all__ = [
     "adjudicated",
     "against_gold",
     "majority",
+    "resolved",
     "single",
 ]

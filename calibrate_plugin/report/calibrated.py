@@ -27,6 +27,7 @@ from calibrate_plugin.calibration.gold import (
     adjudicated,
     against_gold,
     majority,
+    resolved,
     single,
 )
 from calibrate_plugin.calibration.icc import Reliability, reliability
@@ -37,6 +38,7 @@ from calibrate_plugin.calibration.rates import CorrectedRate, Production, correc
 from calibrate_plugin.calibration.side_by_side import JudgePair, side_by_side
 from calibrate_plugin.calibration.thresholds import Thresholds, scores_of, thresholds
 from calibrate_plugin.model import (
+    OWN,
     CalibrationNumber,
     Counts,
     DimensionReport,
@@ -278,11 +280,20 @@ class _Maker:
     def _gold(self) -> Gold:
         panel, asked = self.panel, self.study.gold
         if asked == "adjudicated" or (asked is None and panel.golds):
-            return adjudicated(panel, self._ruled())
+            found = adjudicated(panel, self._ruled())
+            return resolved(majority(panel), found) if asked is None and self._only_disputed() else found
         for annotator in panel.annotators:
             if asked not in (None, "majority") and panel.name(annotator) == asked:
                 return single(panel, annotator)
         return majority(panel)
+
+    def _only_disputed(self) -> bool:
+        """Whether all gold is of people who were asked because the annotators disagreed: rulings, and answers of a review."""
+        frame = self.answers.frame
+        rows = frame.filter(pl.col("cause").is_null() & pl.col("rater").is_in(list(self.panel.golds)))["row"]
+        told = self.labels.select("source", "job")[rows]
+        disputed = (pl.col("source") == OWN) | pl.col("job").is_in(list(self.study.review)).fill_null(False)
+        return told.filter(~disputed).is_empty()
 
     def gold_answers(self) -> list[GoldAnswer]:
         codes = self.answers.frame.select("item", "row").drop_nulls("item").unique("item").sort("item")

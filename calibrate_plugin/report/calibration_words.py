@@ -123,7 +123,10 @@ def gold_words(gold: Gold, scale: Scale) -> str:
     ]
     told = ", ".join(part for part in left if part)
     source = f" ({_names((gold.source,))})" if gold.rule != "majority" and gold.source else ""
-    return f"{rule}{source}: {display.plural(counts['decided'], 'item')}" + (f", left out {told}" if told else "")
+    settled = f", {gold.resolved:,} of them as ruled where people disagreed" if gold.resolved else ""
+    return f"{rule}{source}: {display.plural(counts['decided'], 'item')}{settled}" + (
+        f", left out {told}" if told else ""
+    )
 
 
 def _gold(judge: JudgeCalibration, scale: Scale) -> Iterator[Said]:

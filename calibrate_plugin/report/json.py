@@ -152,7 +152,7 @@ def _calibration(calibration: Calibration) -> dict[str, Any]:
     """What a dimension holds beside its judges' own numbers."""
     gold = calibration.gold
     return {
-        "gold": {"rule": gold.rule, "source": encodable(gold.source), **gold.counts},
+        "gold": {"rule": gold.rule, "source": encodable(gold.source), **gold.counts, "resolved": gold.resolved},
         "design": calibration.sampled and _design(calibration.sampled),
         "judges_together": _told(calibration.judges_together),
         "judges_compared": _told(calibration.judges_compared),

@@ -239,4 +239,25 @@ def test_answers_asked_for_because_people_disagreed_are_gold() -> None:
     assert {r.name for r in found.raters if r.kind == "annotator"} == {"Asha", "Ben"}
     calibration = calibrated.of(found)
     assert calibration is not None
-    assert (calibration.gold.rule, calibration.gold.counts["decided"]) == ("adjudicated", 1)
+    gold = calibration.gold
+    # They settle the disputed item; the others still have their majority.
+    assert (gold.rule, gold.resolved, gold.counts) == ("majority", 1, {"decided": 4, "tied": 0, "too_few": 0})
+    alone = calibrated.of(said(replace(asked, gold="adjudicated"), rows, []).dimensions[0])
+    assert alone is not None
+    assert (alone.gold.rule, alone.gold.resolved, alone.gold.counts["decided"]) == ("adjudicated", 0, 1)
+
+
+def test_one_ruling_settles_its_item_and_takes_the_majority_from_no_other() -> None:
+    without = calibrated.of(said(BINARY, seed(), []).dimensions[0])
+    ruled_on = calibrated.of(said(BINARY, seed(), [ruling("2", "T", at=2)]).dimensions[0])
+    assert without is not None and ruled_on is not None
+    assert without.gold.counts == {"decided": 3, "tied": 1, "too_few": 0}
+    assert ruled_on.gold.counts == {"decided": 4, "tied": 0, "too_few": 0}
+    assert ruled_on.gold.resolved == 1
+
+
+def test_an_experts_gold_stays_what_judges_are_held_against() -> None:
+    expert = [label("1", "expert", "T", kind="gold"), label("3", "expert", "F", kind="gold")]
+    found = calibrated.of(said(BINARY, [*seed(), *expert], [ruling("2", "T", at=2)]).dimensions[0])
+    assert found is not None
+    assert (found.gold.rule, found.gold.counts["decided"]) == ("adjudicated", 3)
