@@ -276,6 +276,8 @@ def _why(dimension: DimensionReport) -> Callable[[int, str], str]:
     """Where it is said why a number of a line of the dimension changed; "" for a line that is compared with nothing."""
 
     def of(line: int, statistic: str) -> str:
+        if statistic == "score" and dimension.scale.kind not in ("binary", "rating"):
+            return ""  # it has none
         if line == 0:
             name = "human_score" if statistic == "score" else f"annotators.{statistic}"
             return why_link(dimension.name, name)

@@ -101,10 +101,10 @@ class Worker(threading.Thread):
                 read = [self._pull(name, reach) for name, reach in due.items() if not self._stopping.is_set()]
                 self._follow()
                 kept = self._keep()
+                self._settled = True
                 self._show()
                 fine = {o.source for o in read if o.outcome == "ok"}
                 self._done([h for h in hints if h.source in fine or h.source not in service.sources])
-                self._settled = True
                 if read and kept is not None:
                     service.turned(read, kept)
                     service.changed()
@@ -217,8 +217,10 @@ class Worker(threading.Thread):
 
     def _show(self) -> None:
         """Bring every open page up to the numbers."""
-        if self.service.numbers.state is not None:
-            self.service.show(self.service.numbers.state)
+        state = self.service.numbers.state
+        # Before the first pull there is nothing to show, and drawing that would only keep it waiting.
+        if state is not None and (state.number or self._settled):
+            self.service.show(state)
 
     def _read_settings(self) -> None:
         """What calibrate.toml says by now. Sources stay those of the start."""

@@ -34,6 +34,7 @@ def served(config: Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         pace = Pace(debounce=0.0, cap=1.0, poll=3600, reconcile=86_400, look=0.05, retry=0.01, tries=3)
         service = Service(config, store, {"people": people, "judges": judges}, pace)
         app = application(service, Access(), working=False)
+        service.draw = lambda state: None  # pages are drawn when a test looks at them
         yield Served(service, people, judges, Worker(service), Background(service), app)
 
 

@@ -133,7 +133,7 @@ def till_done(working: Any, holds: Callable[[], Any]) -> Any:
 
     from calibrate_plugin.store import Busy
 
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not (found := holds()):
         assert time.monotonic() < end, "it did not happen in time"
         with contextlib.suppress(Busy):
