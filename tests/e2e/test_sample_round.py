@@ -26,7 +26,6 @@ name = "support"   # keep me
 seed = 7
 resamples = 400
 guideline = "guideline.md"
-gold = "majority"
 
 [dimensions.Safety]
 scale = "binary"
