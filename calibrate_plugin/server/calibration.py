@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from calibrate_plugin.cycle import pulled
+from calibrate_plugin.labelling import looked_at
 from calibrate_plugin.model import DimensionReport, Report, Study
 from calibrate_plugin.ratings.rules import apply
 from calibrate_plugin.report.calibrated import calibrated, of
@@ -78,7 +79,9 @@ class Calibrations:
         facts = pulled(self.store, state.number, reasons=False)
         ratings = apply(state.study, facts.labels, facts.names)
         part = replace(state.report, dimensions=tuple(d for d in state.report.dimensions if d.name in due))
-        made = calibrated(part, state.study, ratings, facts.items).dimensions
+        whole = calibrated(part, state.study, ratings, facts.items)
+        looked_at(self.store, whole, "report")
+        made = whole.dimensions
         with self._lock:
             self._known |= {d.name: Known(state.serial, state.report.generated_at, state.study, d) for d in made}
             self.serial += 1
