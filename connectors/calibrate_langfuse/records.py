@@ -52,7 +52,18 @@ _OPTIONS = frozenset(
     ]
 )
 _LIVE_OPTIONS = frozenset(
-    ["window_days", "workers", "runs", "models", "failed_runs", "accept_empty", "ca_file", "proxy", "timeout", "context"]
+    [
+        "window_days",
+        "workers",
+        "runs",
+        "models",
+        "failed_runs",
+        "accept_empty",
+        "ca_file",
+        "proxy",
+        "timeout",
+        "context",
+    ]
 )
 _ENCODE: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
