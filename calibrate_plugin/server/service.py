@@ -192,7 +192,7 @@ class Service:
         gauge.clear()
         for dimension, judge, version, statistic, value in self.calibrations.measured(state):
             gauge.labels(dimension, judge, version, statistic).set(float("nan") if value is None else value)
-        self._drawn(state)
+        self._drawn(self.state or state)  # there may be newer numbers by now
         self.events.tell(self.stamp)
         self.woken.set()  # they are pushed
 
