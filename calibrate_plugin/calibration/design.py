@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling
 from calibrate_plugin.agreement.statistics import Statistic, pairs_of
-from calibrate_plugin.calibration.resampling import FEWEST_RARE, draws, ends_of_draws, pseudo_answers, quotient
+from calibrate_plugin.calibration.resampling import (
+    FEW_DIFFERENCES,
+    FEWEST_RARE,
+    draws,
+    ends_of_draws,
+    pseudo_answers,
+    quotient,
+)
 from calibrate_plugin.model import Interval, IntervalReason, Measure, Reason
 from calibrate_plugin.ratings.counting import Patterns
 
@@ -113,14 +120,20 @@ def weighted_estimate(
         if reason is None:
             shared.setdefault(b"".join(e.tobytes() for e in enters), (parts, {}))[1][name] = statistic
     for parts, same in shared.values():
-        warnings = _rare(parts)
+        rare, handful = _rare(parts), _handful(parts)
         for name, (value, interval, why) in _weighted(
             parts, same, sum(int(s.patterns.items.sum()) for s in parts), resampling
         ).items():
             found[name] = (
                 replace(found[name], reason="nothing_to_compare")
                 if value is None
-                else replace(found[name], value=value, interval=interval, interval_reason=why, warnings=warnings)
+                else replace(
+                    found[name],
+                    value=value,
+                    interval=interval,
+                    interval_reason=why,
+                    warnings=(*rare, *(handful if interval else ())),
+                )
             )
     return found
 
@@ -205,6 +218,24 @@ def _rare(strata: Sequence[Stratum]) -> tuple[str, ...]:
         if not squares or float(weight @ given) ** 2 / squares < FEWEST_RARE:
             return ("rare_answer",)
     return ()
+
+
+def _handful(strata: Sequence[Stratum]) -> tuple[str, ...]:
+    """Where one more differing item of the heaviest stratum would weigh more than an eighth of all that differ."""
+    weight = np.array([s.weight for s in strata])
+    differing = float(weight @ np.array([_differing(s.patterns) for s in strata]))
+    return ("handful",) if differing < FEW_DIFFERENCES * weight.max() else ()
+
+
+def _differing(patterns: Patterns) -> float:
+    """On how many items answers differ; an item counts by the share of its pairs that do."""
+    pairs = pairs_of(patterns)
+    paired = patterns.where(pairs > 0)
+    if paired.own is None:
+        same = (paired.answers * (paired.answers - 1) // 2).sum(axis=1)
+    else:
+        same = paired.answers[np.arange(len(paired)), paired.own]
+    return float(paired.items @ (1 - same / pairs[pairs > 0]))
 
 
 __all__ = ["RANDOM", "UNKNOWN", "Design", "DesignKind", "Stratum", "weighted_estimate"]

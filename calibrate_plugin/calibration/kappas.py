@@ -20,6 +20,7 @@ from calibrate_plugin.agreement.statistics import Cohen
 from calibrate_plugin.agreement.weights import weights_of
 from calibrate_plugin.calibration.panel import Panel
 from calibrate_plugin.calibration.resampling import (
+    FEW_DIFFERENCES,
     FEWEST_RARE,
     draws,
     ends_of_draws,
@@ -38,9 +39,6 @@ Pair = tuple[int, int]
 MOST_PATTERNS = 300
 #: So it does with this many items and FEW_RARE answers beside each rater's most frequent one.
 MANY_ITEMS, FEW_RARE = 5_000, 50
-#: With fewer rare answers, or items on which the first group's raters differ, an interval of a difference is too narrow:
-#: in simulations (``tests/benchmarks/coverage.py``) it held the truth in 85 to 92 % of the cases.
-FEW_DIFFERENCES = 8
 _WORK = 5e9
 
 

@@ -17,6 +17,7 @@ from calibrate_plugin.agreement.compare import compare
 from calibrate_plugin.agreement.estimate import Resampling, estimate, point
 from calibrate_plugin.agreement.statistics import ChanceByScale, Cohen, Fleiss, Pabak
 from calibrate_plugin.agreement.weights import Weights, weights_of
+from calibrate_plugin.calibration.design import Stratum, weighted_estimate
 from calibrate_plugin.calibration.paradox import explain
 from calibrate_plugin.model import Scale
 from calibrate_plugin.ratings.counting import canonical, of_pair
@@ -179,3 +180,16 @@ def test_several_peoples_rare_answers_count_as_what_each_gave() -> None:
     many = canonical(np.array([[5, 0], [0, 5]]), np.array([45, 5]))
     told = [estimate(p, {"k": Fleiss(weights_of(BINARY))}, {"k": None}, QUIET)["k"].warnings for p in (few, many)]
     assert told == [("rare_answer",), ()]
+
+
+def test_a_weighted_number_that_hangs_on_a_handful_of_items_is_warned_of() -> None:
+    def of(n: int) -> tuple[str, ...]:
+        strata = [
+            Stratum(of_pair(np.array([[0, 0], [n // 5, n - n // 5]])), 1),
+            Stratum(of_pair(np.array([[n - n // 25, n // 25], [0, 0]])), 19),
+        ]
+        found = weighted_estimate(strata, {"kappa": Cohen(weights_of(BINARY))}, {"kappa": None}, Resampling())
+        return found["kappa"].warnings
+
+    # facts/practice.md 3.4: of 50 passed items two hide a failure, and each stands for 19
+    assert (of(50), of(500)) == (("handful",), ())
