@@ -37,7 +37,8 @@ def read(
 ) -> dict[tuple[str, str], Ruling]:
     """Every ruling that stood at a sync number (now: None), by item and dimension."""
     labels = store.as_of(number, sources=[OWN])
-    facts = store.item_facts(number).filter(pl.col("source") == OWN) if labels.height else frame(ITEMS)
+    items = labels["item"].drop_nulls().unique().to_list()
+    facts = store.item_facts(number, items=items).filter(pl.col("source") == OWN) if items else frame(ITEMS)
     return rulings_in(study, labels, facts, called)
 
 

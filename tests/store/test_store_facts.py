@@ -479,6 +479,18 @@ def test_a_source_is_shown_the_time_that_it_said_itself(store: Store) -> None:
     assert store.known("people", Scope())["at"].to_list() == [T0]
 
 
+def test_a_source_that_says_little_is_read_without_the_others(store: Store) -> None:
+    many = [label(f"p{n}") for n in range(40)]
+    ok(store, page(*many), EVERYTHING)
+    ok(store, page(label("a"), label("b")), Covered(Scope(), "1"), source="judges")
+    ok(store, page(*many[1:], label("p99")), EVERYTHING)
+    ok(store, page(label("b", value='"Fail"'), label("c")), Covered(Scope(), "2"), source="judges")
+    for number in range(store.latest() + 1):
+        for sources in (["judges"], ["people"], ["judges", "people"], ["nobody"]):
+            of_all = store.as_of(number).filter(pl.col("source").is_in(sources))
+            assert store.as_of(number, sources=sources).equals(of_all), (number, sources)
+
+
 def test_what_is_known_of_a_scope_is_what_is_live_there(store: Store) -> None:
     rows = [label(str(n), "ab"[n % 2], job=str(n % 3), placed=T0 + timedelta(days=n)) for n in range(12)]
     ok(store, page(*rows), EVERYTHING)
