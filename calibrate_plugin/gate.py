@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
-from math import sqrt
 from typing import Any, Literal
 from xml.etree import ElementTree
 
@@ -25,6 +24,7 @@ from calibrate_plugin.model import REASONS, DimensionReport, EvaluatorReport, In
 from calibrate_plugin.report import calibrated
 from calibrate_plugin.report.calibrated import JudgeCalibration
 from calibrate_plugin.report.display import visible
+from calibrate_plugin.report.texts import difference
 
 OUTCOMES = ("passed", "failed", "undefined")
 #: What the command's exit code says beside 0 (all passed), 1 (no data) and 2 (wrong call or settings).
@@ -261,8 +261,8 @@ def _changed(
     judge: str | None,
     baseline: Mapping[str, Any] | None,
 ) -> tuple[Measure, str | None]:
-    """The difference from the baseline. Its interval combines both (Zou and Donner 2008) as if they were independent, which is
-    cautious where they share items."""
+    """The difference from the baseline. Its interval combines both as if they were independent, which is cautious where they
+    share items."""
     if reason is not None:
         return measure, reason
     if baseline is None:
@@ -275,16 +275,11 @@ def _changed(
         return Measure(measure.value, measure.reason, changed, changed), None
     if measure.value is None or before["value"] is None:
         return measure, measure.reason or f"the baseline is undefined: {before['reason']}"
-    change = measure.value - before["value"]
-    now, then = measure.interval, before["interval"]
-    if now is None or then is None:
-        return Measure(change, None, measure.n_items, measure.n_pairs), measure.interval_reason or before[
-            "interval_reason"
-        ]
-    low = change - sqrt((measure.value - now.low) ** 2 + (then["high"] - before["value"]) ** 2)
-    high = change + sqrt((now.high - measure.value) ** 2 + (before["value"] - then["low"]) ** 2)
-    interval = Interval(low, high, now.level, "difference of intervals")
-    return Measure(change, None, measure.n_items, measure.n_pairs, interval), None
+    ends = before["interval"]
+    interval = None if ends is None else Interval(ends["low"], ends["high"], ends["level"], ends["method"])
+    old = Measure(before["value"], None, before["n_items"], None, interval, before["interval_reason"])
+    told = difference(old, measure)
+    return replace(told, n_items=measure.n_items, n_pairs=measure.n_pairs), told.interval_reason
 
 
 def _in_baseline(baseline: Mapping[str, Any], one: Rule, dimension: str, judge: str | None) -> Mapping[str, Any] | None:
