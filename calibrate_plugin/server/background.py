@@ -68,7 +68,7 @@ class Background(_Own):
             return 0.0
         started = time.monotonic()
         try:
-            done = service.calibrations.follow(state)
+            done = service.calibrations.follow(state, service.config)
             service.health.troubles.pop("calibration", None)
         except ValueError as error:
             done = ()

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from calibrate_plugin.config import Config
 from calibrate_plugin.cycle import pulled
-from calibrate_plugin.labelling import looked_at
+from calibrate_plugin.labelling import labelled, looked_at
 from calibrate_plugin.model import DimensionReport, Report, Study
 from calibrate_plugin.ratings.rules import apply
 from calibrate_plugin.report.calibrated import calibrated, of
@@ -19,7 +20,7 @@ from calibrate_plugin.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A dimension with its calibration as of a state of the numbers: its serial, when those were made, by which settings."""
+    """A dimension with its calibration, and how its labels came to be, as of a state of the numbers: its serial, when those were made, by which settings."""
 
     serial: int
     at: datetime
@@ -53,7 +54,8 @@ class Calibrations:
         if len(made) < len(known):
             return None
         dimensions = (
-            replace(d, calibration=k.dimension.calibration) for d, k in zip(state.report.dimensions, made, strict=True)
+            replace(d, calibration=k.dimension.calibration, labelling=k.dimension.labelling)
+            for d, k in zip(state.report.dimensions, made, strict=True)
         )
         return replace(state.report, dimensions=tuple(dimensions))
 
@@ -71,7 +73,7 @@ class Calibrations:
                     name = number.name if number.kind is None else f"{number.name}[{number.kind}]"
                     yield dimension.name, number.evaluator, number.version or "", name, number.measure.value
 
-    def follow(self, state: State) -> Sequence[str]:
+    def follow(self, state: State, config: Config) -> Sequence[str]:
         """Calibrate what changed since; the names of those dimensions. Raises ValueError where ``study.gold`` names nobody."""
         due = [d for d in state.touched if not self.current(state, d)]
         if not due:
@@ -81,7 +83,7 @@ class Calibrations:
         part = replace(state.report, dimensions=tuple(d for d in state.report.dimensions if d.name in due))
         whole = calibrated(part, state.study, ratings, facts.items)
         looked_at(self.store, whole, "report")
-        made = whole.dimensions
+        made = labelled(self.store, config, whole, ratings, facts.items).dimensions
         with self._lock:
             self._known |= {d.name: Known(state.serial, state.report.generated_at, state.study, d) for d in made}
             self.serial += 1

@@ -164,7 +164,9 @@ class Pages:
     def _of_dimension(self, state: State, found: DimensionReport) -> str:
         name, calibrations = found.name, self.service.calibrations
         known = calibrations.of(state, name)
-        joined = found if known is None else replace(found, calibration=known.dimension.calibration)
+        joined = found
+        if known is not None:
+            joined = replace(found, calibration=known.dimension.calibration, labelling=known.dimension.labelling)
         section = Section(1, joined, state.report.bands)
         level = display.level(found)
         template = _environment().get_template("dimension.html.j2")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from served_study import Served
 from told import label, until
 
-from calibrate_plugin.config import load
+from calibrate_plugin.config import TargetTable, load
 from calibrate_plugin.report import json as report_json
 
 
@@ -44,6 +44,20 @@ def test_the_calibration_is_that_of_a_full_computation(ready: Served) -> None:
         assert {k: dimension[k] for k in ("gold", "icc", "judges_compared")} == {
             k: expected[k] for k in ("gold", "icc", "judges_compared")
         }
+
+
+def test_a_page_tells_how_far_the_labels_are_from_their_target(ready: Served) -> None:
+    assert "How the labels came to be" not in ready.client().get("/dimensions/Safety").text
+    ready.service.config = replace(ready.service.config, target={"Safety": TargetTable(items=40)})
+    ready.people.tell(label("ann1", "i1", "ann", '"Fail"'))
+    ready.service.store.hint("people", "12")
+    while ready.service.store.hints():
+        ready.worker.step()
+    ready.background.step()
+    page = ready.client().get("/dimensions/Safety").text
+    assert "How the labels came to be" in page and "12 of 40" in page
+    told = {d["name"]: d for d in get(ready, "/api/v1/calibration")["dimensions"]}
+    assert told["Safety"]["labelling"]["goals"][0]["asked"] == 40
 
 
 def test_before_the_first_calibration_it_says_so(served: Served) -> None:
