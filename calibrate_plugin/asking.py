@@ -109,7 +109,7 @@ def _again(
                 " sample, or the same again to fill this one up"
             )
     _, labelling = blind.labelling_of(config, sources, sample.into)
-    _, contents = blind.contents_of(sources, ())
+    _, contents = blind.contents_of(sources, blind.speak_of(store, kept.of(sample.number)))
     _, text = _guideline(store, config, sample.guideline)
     design = sampling.design_of(was, was.dimension or "", sample.judge or "")
     return _planned(store, config, sample, None, labelling, contents, design, (), text, True)
@@ -214,7 +214,8 @@ def carry_out(store: Store, config: Config, planned: Plan, said: Callable[[int],
             key=lambda item: keys.get(item, item),
             said=said,
         )
-        sampling.keep_aside(store, sent.aside)
+        if sent.there or sent.added:  # where nothing at all can be shown it is for a reason that can be mended
+            sampling.keep_aside(store, sent.aside)
     before = {i: aside[i] for i in items if i in aside}
     return Done(sample, replace(sent, aside={**before, **sent.aside}), labelling.job_link(job), tuple(wrote))
 

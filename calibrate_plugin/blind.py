@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from calibrate_plugin.config import Config
 from calibrate_plugin.connector import (
     BLIND_KEY,
@@ -28,6 +30,8 @@ from calibrate_plugin.connector import (
     SettingsError,
     Source,
 )
+from calibrate_plugin.model import OWN
+from calibrate_plugin.store import Store
 
 #: What "unsure" is called where the study has no word for it.
 UNSURE = "unsure"
@@ -61,7 +65,8 @@ def labelling_of(config: Config, sources: Mapping[str, Source], wanted: str | No
 
 
 def contents_of(sources: Mapping[str, Source], judges: Sequence[str]) -> tuple[str, Contents]:
-    """The source that shows the items: that of the judges' answers, or else any that can. Raises SettingsError."""
+    """The source that shows the items: one of ``judges`` (those that gave their answers), or else any that can. Raises
+    SettingsError."""
     for name in (*judges, *sources):
         source = sources.get(name)
         if isinstance(source, Contents):
@@ -70,6 +75,14 @@ def contents_of(sources: Mapping[str, Source], judges: Sequence[str]) -> tuple[s
         "no source of the study can show what an item is; the connectors langfuse (of a running server) and files (with"
         " columns input and output) can"
     )
+
+
+def speak_of(store: Store, items: Sequence[str]) -> list[str]:
+    """The sources that said something of ``items``, those with judges' answers first: one of them can show what they are, and
+    another source that shows items knows nothing of these."""
+    said = store.as_of(items=items, reasons=False).filter(pl.col("source") != OWN)
+    counted = said.group_by("source").agg(judged=(pl.col("kind") == "evaluator").sum(), all=pl.len())
+    return counted.sort("judged", "all", "source", descending=[True, True, False])["source"].to_list()
 
 
 def form(

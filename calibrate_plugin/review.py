@@ -45,7 +45,7 @@ def send(
     """A task for each of ``items`` that has none yet, in an order that tells nothing. Raises ConnectorError where it stops; the
     same again goes on from there."""
     name, labelling = blind.labelling_of(config, sources, into)
-    _, contents = blind.contents_of(sources, ())
+    _, contents = blind.contents_of(sources, blind.speak_of(store, items))
     now = guideline.keep(store, config)
     text = "" if now is None else re.sub(r"<!--.*?-->", "", now.text, flags=re.DOTALL).strip()
     ordered = sorted(items, key=lambda item: (place(config.study.seed, MARK, item), item))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from calibrate_plugin import asking, cycle, sampling
+from calibrate_plugin import asking, blind, cycle, sampling
 from calibrate_plugin.cli import main
 from calibrate_plugin.config import load
 from calibrate_plugin.connector import SettingsError, Source
@@ -230,3 +230,22 @@ def test_an_item_that_came_to_a_group_later_has_the_chance_that_its_group_was_le
         # the turns that came together have one chance; of the later draws both had the same
         (early,), (late,) = of(stratum, "01"), of(stratum, "2")
         assert early - late == pytest.approx(first)
+
+
+def test_what_is_missing_is_shown_by_the_source_that_knows_the_items(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "others.csv").write_text("item,dimension,rater,kind,value\nz,Safety,ann,human,Pass\n")
+    more = '[sources.others]\nconnector = "files"\nfile = "others.csv"\n'
+    study.path.write_text(SETTINGS.replace("[sources.judges]", f"{more}[sources.judges]"))
+    study.judge(labels("a", 20, 20))
+    planned = study.plan(10)
+    assert planned.drawn is not None
+    sampling.keep(study.store, planned.sample, planned.drawn.facts)
+    again = study.plan(10)
+    for shows in (planned.contents, again.contents):
+        assert {c.problem for c in shows.contents(planned.drawn.items)} == {""}
+
+
+def test_the_sources_that_speak_of_items_begin_with_the_judges(study: Study) -> None:
+    study.judge(labels("a", 2, 2))
+    assert blind.speak_of(study.store, ["a-0", "nowhere"]) == ["judges"]
+    assert blind.speak_of(study.store, ["nowhere"]) == []

@@ -151,7 +151,7 @@ def examples(
         if "train" not in splitting.kept(facts).values():
             raise click.UsageError("no item is in the train split yet; `calibrate-plugin split` assigns them")
         chosen = splitting.examples(gold, facts, most, settings.study.seed)
-        shown = _contents(settings, [c.item for c in chosen]) if contents and chosen else {}
+        shown = _contents(settings, store, [c.item for c in chosen]) if contents and chosen else {}
         made = [_example(store, name, one, ratings, facts, shown.get(one.item)) for one in chosen]
     lines = [_line(one, name, dataset or f"{name} examples", form) for one in made]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -186,9 +186,12 @@ def _example(
     import polars as pl
 
     from calibrate_plugin.connector import Example
+    from calibrate_plugin.sampling import ASIDE, PASSED, SAMPLE
 
     told = facts.filter(
-        (pl.col("item") == one.item) & ~pl.col("fact").str.contains(r"^(split|stratum|probability|cause\.|blind)")
+        (pl.col("item") == one.item)
+        & ~pl.col("fact").is_in([SAMPLE, PASSED, ASIDE])  # among them is what the judge said
+        & ~pl.col("fact").str.contains(r"^(split|stratum|probability|cause\.|blind)")
     )
     own = dict(told.select("fact", "value").drop_nulls().iter_rows())
     key = hashlib.sha256(f"{dimension}\x1f{one.item}".encode("utf-8", "replace")).hexdigest()[:24]
@@ -221,17 +224,21 @@ def _reason(dimension: str, one: GoldAnswer, ratings: Ratings) -> str | None:
     return "\n".join(said.get("gold") or said.get("annotator") or []) or None
 
 
-def _contents(settings: Config, items: Sequence[str]) -> Mapping[str, Content]:
+def _contents(settings: Config, store: Store, items: Sequence[str]) -> Mapping[str, Content]:
     """What the items are, as far as a source can show it."""
-    from calibrate_plugin.connector import ConnectorError, Contents
+    from calibrate_plugin import blind
+    from calibrate_plugin.connector import ConnectorError, SettingsError
 
-    for source in opened(settings).values():
-        if isinstance(source, Contents):
-            try:
-                return {c.item: c for c in source.contents(items) if not c.problem}
-            except ConnectorError as error:
-                click.echo(f"without input and output: {error}", err=True)
-    return {}
+    sources = opened(settings)
+    try:
+        _, source = blind.contents_of(sources, blind.speak_of(store, items))
+    except SettingsError:
+        return {}
+    try:
+        return {c.item: c for c in source.contents(items) if not c.problem}
+    except ConnectorError as error:
+        click.echo(f"without input and output: {error}", err=True)
+        return {}
 
 
 def _push(settings: Config, dataset: str, made: Sequence[Example]) -> None:

@@ -7,9 +7,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from labelled_study import answer, as_json, call, judge, people, run, study, write
 
+from calibrate_plugin import ledger
+from calibrate_plugin.model import ITEMS
 from calibrate_plugin.store import Store
 from calibrate_plugin.store.labelling import uses_of_test
 
@@ -255,3 +258,15 @@ def test_the_settings_are_untouched(tmp_path: Path) -> None:
     before = tomllib.loads(made.read_text())
     call(made, "split")
     assert tomllib.loads(made.read_text()) == before
+
+
+def test_an_example_does_not_tell_what_the_judge_said_when_samples_were_drawn(tmp_path: Path) -> None:
+    made = labelled(tmp_path / "study")
+    call(made, "split")
+    with Store(made.parent / "calibrate.db") as store:
+        items = [f"i{n}" for n in range(100)]
+        facts = [(i, fact, said) for i in items for fact, said in (("passed_over", '["Pass", 0.1]'), ("sample", "2"))]
+        ledger.record(store, items=pl.DataFrame(facts, schema=ITEMS, orient="row"))
+    lines = [json.loads(line) for line in call(made, "split", "examples").stdout.splitlines()]
+    assert lines
+    assert {fact for line in lines for fact in line["facts"]} == {"language"}
