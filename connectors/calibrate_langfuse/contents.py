@@ -94,9 +94,12 @@ class Shown:
             steps = list(self.server.cursor_pages("/v2/observations", {"traceId": item, "fields": "core,basic,io"}))
         except NotOffered:
             steps = []
-        roots = [s for s in steps if s.get("isRootObservation") or not s.get("parentObservationId")]
-        if not roots:
+        if not steps:
             return Content(item, problem="Langfuse has no such trace any more, or never had it")
+        # A guardrail that stands beside the rest begins before it, and what it says is no output.
+        roots = [s for s in _unjudged(steps) if s.get("isRootObservation") or not s.get("parentObservationId")]
+        if not roots:
+            return Content(item, problem="its trace has no step that begins it and is no judge's")
         return self._made(item, min(roots, key=_began), steps, trace=item)
 
     def _observation(self, item: str) -> Content:

@@ -100,3 +100,12 @@ def test_a_judges_steps_cannot_be_asked_for_as_context(server: LangfuseStandin) 
         source(context=["evaluator"])
     named = next(iter(source(context=["llm"]).contents(["t1"])))
     assert named.context == [{"name": "llm", "output": "a draft"}]
+
+
+def test_a_guardrail_that_stands_beside_the_rest_is_not_the_item(server: LangfuseStandin) -> None:
+    server.add_observation(
+        "guard", "t0", type="GUARDRAIL", name="guard", input="VERDICT", output="VERDICT", start="2026-11-29T09:00:00Z"
+    )
+    (found,) = source().contents(["t0"])
+    assert found.output == {"answer": "here"}
+    assert "VERDICT" not in json.dumps([found.input, found.output, found.context])
