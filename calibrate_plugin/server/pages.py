@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -22,6 +22,7 @@ from calibrate_plugin.server.api import PageNumber, Text
 from calibrate_plugin.server.disagreements import OPEN, RULED, Disagreements, Wanted
 from calibrate_plugin.server.drawing import Pages, dimension_link
 from calibrate_plugin.server.explaining import told
+from calibrate_plugin.server.forms import form
 from calibrate_plugin.server.numbers import State
 from calibrate_plugin.server.ruling_form import ruling_forms
 from calibrate_plugin.server.service import Service
@@ -261,10 +262,6 @@ def router(service: Service, pages: Pages, access: Access, disagreements: Disagr
         )
 
     # --- what pages send
-
-    async def form(request: Request) -> dict[str, str]:
-        body = (await request.body()).decode("utf-8", "replace")
-        return {k: v[0] for k, v in parse_qs(body, keep_blank_values=True, max_num_fields=20).items()}
 
     def proven(request: Request, given: dict[str, str]) -> None:
         if not same(given.get("proof", ""), access.proof(request.state.cookie)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from typing import Annotated, Any
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -20,6 +19,7 @@ from calibrate_plugin.server.access import Access
 from calibrate_plugin.server.api import DENIED, NOT_READY, RulingInfo, Text, ruling_info, state_of
 from calibrate_plugin.server.disagreements import Disagreements
 from calibrate_plugin.server.drawing import Pages
+from calibrate_plugin.server.forms import form
 from calibrate_plugin.server.ruling_form import ruling_forms
 from calibrate_plugin.server.service import Service
 from calibrate_plugin.store import Busy
@@ -110,9 +110,8 @@ def _form_routes(
     """What the forms of the page send."""
 
     @routes.post("/disagreements/rule", include_in_schema=False)
-    async def form(request: Request) -> Response:
-        body = (await request.body()).decode("utf-8", "replace")
-        given = {k: v[0] for k, v in parse_qs(body, keep_blank_values=True, max_num_fields=20).items()}
+    async def from_page(request: Request) -> Response:
+        given = await form(request)
         if not same(given.get("proof", ""), access.proof(request.state.cookie)):
             raise HTTPException(403, "this did not come from a page of this service")
         item, dimension = _key(given.get("item")), _key(given.get("dimension"))

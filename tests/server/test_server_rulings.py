@@ -297,3 +297,9 @@ def test_new_numbers_do_not_wipe_out_a_ruling_that_is_being_written(browser: Any
     page.locator("#live", has_text="There are new numbers").wait_for()
     assert first.get_by_label("Reason").input_value() == "half a thought"
     context.close()
+
+
+@pytest.mark.parametrize("path", ["/disagreements/rule", "/login", "/retry"])
+def test_a_form_with_more_fields_than_any_of_ours_is_refused(ready: Served, path: str) -> None:
+    answer = signed_in(ready).post(path, data={f"field{n}": "x" for n in range(40)})
+    assert (answer.status_code, answer.json()) == (400, {"detail": "a form of this service has at most 20 fields"})
