@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import getpass
+import io
 import json
 import sys
 from collections import Counter
@@ -362,8 +363,6 @@ def _row(dimension: str, one: Disagreement) -> dict[str, str]:
 
 
 def _csv(rows: Sequence[Mapping[str, str]]) -> str:
-    import io
-
     from calibrate_plugin.report.display import cell
 
     made = io.StringIO()
@@ -382,7 +381,7 @@ def _read(file: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{file}: not UTF-8 (byte {error.start}); save it as UTF-8") from None
     if text.lstrip().startswith("{"):
-        for line, part in enumerate(text.splitlines(), 1):
+        for line, part in enumerate(text.split("\n"), 1):
             if not part.strip():
                 continue
             try:
@@ -398,7 +397,8 @@ def _read(file: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
                     {str(k): v if isinstance(v, str) else json.dumps(v) for k, v in row.items() if v is not None},
                 )
         return
-    reader = csv.DictReader(text.splitlines(keepends=True))
+    # Other ends of lines than these three (U+2028, a form feed) may stand within a cell, where nothing quotes them.
+    reader = csv.DictReader(io.StringIO(text, newline=""))
     known = [c.strip() for c in reader.fieldnames or ()]
     if missing := [c for c in ("item", "value", "cause", "reason") if c not in known]:
         raise click.UsageError(f"{file}: there is no column {missing[0]}; it needs {', '.join(COLUMNS)}")

@@ -115,6 +115,19 @@ def test_what_is_exported_is_filled_in_and_imported(path: Path, tmp_path: Path) 
     assert {row["item"]: row["value"] for row in again} == {"=1+1": "Fail", "i1": "Pass", "i0": "", "i4": ""}
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_rare_ends_of_lines_in_a_reason_end_no_row(path: Path, tmp_path: Path, form: str) -> None:
+    reason = "one\u2028two\x85three\x0bfour"
+    told = {"item": "i1", "value": "Fail", "cause": "ambiguous", "reason": reason, "by": "Carol"}
+    file = tmp_path / f"rulings.{form}"
+    rows = [",".join(told), ",".join(told.values())] if form == "csv" else [json.dumps(told, ensure_ascii=False)]
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    said = call(path, "disagreements", "import", str(file)).stdout
+    assert said == "1 rulings written, 0 rows without a value, 0 set aside\n"
+    (one,) = as_json(path, "disagreements", "list", "--ruling", "ruled")["Safety"]["items"]
+    assert (one["ruling"]["reason"], one["ruling"]["by"]) == (reason, "Carol")
+
+
 def test_rows_that_cannot_be_meant_are_set_aside_and_the_rest_is_written(path: Path, tmp_path: Path) -> None:
     good = {"item": "i1", "value": "Fail", "cause": "ambiguous", "reason": "r", "by": "Carol"}
     lines = [
