@@ -266,12 +266,26 @@ def of_dimension(found: Calibration, scale: Scale) -> Iterator[Said]:
         yield Said("silent", _name(judge.name), "gave no answer that counts")
 
 
-def design(found: Sampled) -> str:
-    kind = {
+def as_labelled(found: Calibration | None) -> str | None:
+    """What to mind about scores, agreement and kappas where the labelled items were not chosen at random."""
+    if found is None or found.sampled is None or found.sampled.design.kind == "random":
+        return None
+    return (
+        f"describes the labelled items ({_chosen(found.sampled)}), not all items; what may be judged stands under “How good "
+        "the judges are”"
+    )
+
+
+def _chosen(found: Sampled) -> str:
+    return {
         "random": "chosen at random",
         "stratified": f"chosen in strata of what {_name(found.design.judge or '')} said",
         "balanced": "so many of each human label",
     }[found.design.kind]
+
+
+def design(found: Sampled) -> str:
+    kind = _chosen(found)
     if found.design.kind == "random":
         return kind
     if not found.weighted:

@@ -32,8 +32,8 @@ from calibrate_plugin.model import (
     SetAside,
 )
 from calibrate_plugin.ratings.rulings import CAUSES
-from calibrate_plugin.report import calibration_html, charts, display, labelling_words
-from calibrate_plugin.report.calibration_words import Said
+from calibrate_plugin.report import calibrated, calibration_html, charts, display, labelling_words
+from calibrate_plugin.report.calibration_words import Said, as_labelled
 from calibrate_plugin.report.display import DASH, EMPTY
 
 LISTED = 1000  # disagreements of one dimension
@@ -428,7 +428,9 @@ class Section:
         ]
 
     def notes(self) -> list[str]:
-        return [_lines(note, NOTE) for note in self.report.notes]
+        minded = as_labelled(calibrated.of(self.report))
+        first = [f"Each score of people, agreement and kappa {minded}."] if minded else []
+        return [*first, *(_lines(note, NOTE) for note in self.report.notes)]
 
     def measures(self) -> Iterator[Measure]:
         """Every number of the section, for the reasons that it needs explained."""

@@ -104,7 +104,7 @@ def _coverage(coverage: Coverage, sources: Sequence[str]) -> Text:
         f"{coverage.with_evaluators:,} scored by evaluators, {coverage.with_both:,} by both. "
         f"Labels that count: {coverage.counted:,} of {coverage.labels:,}."
     )
-    if sources:
+    if any(sources):
         text.append(f" From {_name(', '.join(sources), TEXT)}.")
     if coverage.unread:
         unread = ", ".join(f"{n:,} {display.cause_name(cause)}" for cause, n in display.by_count(coverage.unread))
@@ -175,10 +175,11 @@ def _headline(dimension: DimensionReport, bands: str, reasons: _Reasons) -> Rend
     """Scores, agreement and kappa of the people and of each evaluator with them; under it why a number is missing."""
     scale, people = dimension.scale, dimension.annotators
     table = _Table("Score", "Agreement", "Kappa", reasons.interval, "Pairs", "Items")
+    note = calibration_words.as_labelled(calibrated.of(dimension))
     table.add_line(
         Text(_people(people), "bold"),
-        _score(dimension.human_score, scale, "label", reasons),
-        *_agreement(people.agreement, people.kappa, bands, reasons),
+        _score(dimension.human_score, scale, "label", reasons, note),
+        *_agreement(people.agreement, people.kappa, bands, reasons, note),
     )
     for evaluator in dimension.evaluators:
         name = Text(_name(display.evaluator_name(evaluator), 2 * NAME), "bold")
@@ -187,7 +188,7 @@ def _headline(dimension: DimensionReport, bands: str, reasons: _Reasons) -> Rend
         table.add_line(
             name,
             _score(evaluator.score, scale, "item", reasons),
-            *_agreement(evaluator.agreement, evaluator.kappa, bands, reasons),
+            *_agreement(evaluator.agreement, evaluator.kappa, bands, reasons, note),
         )
     return Group(table, *reasons.lines())
 
@@ -427,15 +428,18 @@ def _name(text: str, length: int = NAME) -> str:
     return display.clip(display.visible(text[: length + 1]), length) or EMPTY
 
 
-def _score(measure: Measure, scale: Scale, unit: str, reasons: _Reasons) -> Text:
+def _score(measure: Measure, scale: Scale, unit: str, reasons: _Reasons, note: str | None = None) -> Text:
     if measure.value is None:
         return reasons.dash(measure.reason)
     text = Text(display.score(measure.value, scale), "bold")
-    return text.append(f" ({display.score_parts(measure, scale, unit)})", "not bold dim")
+    text.append(f" ({display.score_parts(measure, scale, unit)})", "not bold dim")
+    return text.append(reasons.mark(note) if note else "", "not bold dim")
 
 
-def _agreement(agreement: Measure, kappa: Measure, bands: str, reasons: _Reasons) -> tuple[Text, ...]:
-    """The cells from agreement to items."""
+def _agreement(
+    agreement: Measure, kappa: Measure, bands: str, reasons: _Reasons, note: str | None = None
+) -> tuple[Text, ...]:
+    """The cells from agreement to items; ``note`` is what to mind about all of them."""
     share = reasons.dash(agreement.reason) if agreement.value is None else Text(display.percent(agreement.value))
     if kappa.value is None:
         value, ends = reasons.dash(kappa.reason), Text()
@@ -443,7 +447,8 @@ def _agreement(agreement: Measure, kappa: Measure, bands: str, reasons: _Reasons
         word = display.kappa_band(kappa, bands)
         value = Text(f"{display.coefficient(kappa.value)} {display.kappa_name(kappa)}".strip(), "bold")
         value.append(f" {word}" if word else "", "not bold")
-        value.append("".join(reasons.mark(_name(display.warning_text(w), TEXT)) for w in kappa.warnings), "dim")
+        minded = [*filter(None, [note]), *(_name(display.warning_text(w), TEXT) for w in kappa.warnings)]
+        value.append("".join(map(reasons.mark, minded)), "dim")
         ends = Text(display.interval(kappa.interval)) if kappa.interval else reasons.dash(kappa.interval_reason)
     pairs = "" if kappa.n_pairs is None else f"{kappa.n_pairs:,}"
     return share, value, ends, Text(pairs), Text(f"{kappa.n_items:,}")

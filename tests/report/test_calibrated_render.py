@@ -99,6 +99,7 @@ def test_the_terminal_tells_the_verdict_first(example: dict[str, Any]) -> None:
     text = " ".join(" ".join(lines).split())
     for part in (
         "Sampling design: chosen in strata of what stater said; 120 items with inclusion probabilities.",
+        "describes the labelled items (chosen in strata of what stater said), not all items; what may be judged stands under",
         "Corrected rate: people would say Pass",
         "Alternative annotator test: no outcome: not valid for the way in which the gold items were chosen",
         "scorer v1: gave no answer that counts",
@@ -120,6 +121,10 @@ def test_the_page_has_every_picture_and_stays_without_script(example: dict[str, 
         "Judges side by side",
     ):
         assert caption in page
+    assert (
+        "Each score of people, agreement and kappa describes the labelled items (chosen in strata of what stater"
+        in page
+    )
     assert "<script" not in page and "style=" not in page and "NaN" not in page
     assert page.count('<article class="card calibrated">') == 4
 
