@@ -61,6 +61,7 @@ def split(
     from calibrate_plugin.store.labelling import uses_of_test
 
     with _gold(config, dimension) as (settings, store, name, gold, facts, _):
+        facts = _grouped(settings, store, group, gold, facts)
         try:
             found = splitting.split(gold, facts, group=group, least=least, seed=settings.study.seed)
         except ValueError as error:
@@ -222,6 +223,28 @@ def _reason(dimension: str, one: GoldAnswer, ratings: Ratings) -> str | None:
         if who.kind != "evaluator" and value == one.value and reason:
             said.setdefault(who.kind, []).append(reason)
     return "\n".join(said.get("gold") or said.get("annotator") or []) or None
+
+
+def _grouped(
+    settings: Config, store: Store, group: str | None, gold: Sequence[GoldAnswer], facts: pl.DataFrame
+) -> pl.DataFrame:
+    """The facts, with the session or user of each item: those the platform tells when it is asked, and no fact does."""
+    import polars as pl
+
+    from calibrate_plugin import blind, splitting
+    from calibrate_plugin.connector import SettingsError
+    from calibrate_plugin.model import ITEMS, frame
+
+    if group not in ("session", "user") or (facts["fact"] == group).any():
+        return facts
+    items = sorted({a.item for a in gold} | set(splitting.kept(facts)))
+    try:
+        _, source = blind.contents_of(opened(settings), blind.speak_of(store, items))
+        told = dict(source.groups(items, group))
+    except SettingsError:  # of a source that knows no such groups: then it can only be a fact
+        return facts
+    rows = {"item": list(told), "fact": [group] * len(told), "value": list(told.values())}
+    return pl.concat([facts, frame(ITEMS, rows)], how="diagonal")
 
 
 def _contents(settings: Config, store: Store, items: Sequence[str]) -> Mapping[str, Content]:

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from labelled_study import answer, as_json, call, judge, people, run, study, write
+from langfuse_standin import LangfuseStandin
 
 from calibrate_plugin import ledger
 from calibrate_plugin.model import ITEMS
@@ -102,6 +103,29 @@ def test_a_conversation_is_never_parted_and_later_items_follow_it(tmp_path: Path
         "no item has the fact 'session'; there are: language, split"
         in call(made, "split", "--group", "session", status=2).output
     )
+
+
+def test_sessions_are_asked_of_the_platform_where_no_fact_tells_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LangfuseStandin(visible_after=0) as langfuse:
+        for n in range(60):
+            langfuse.add_trace(f"i{n}", input="a", output="b", sessionId=f"session {n // 5}")
+            langfuse.add_observation(f"o{n}", f"i{n}", input="a", output="b", sessionId=f"session {n // 5}")
+        langfuse.add_scores(
+            {"id": f"s{n}", "name": "Safety", "value": "Pass", "traceId": f"i{n}", "source": "EVAL"} for n in range(60)
+        )
+        monkeypatch.setenv("LANGFUSE_BASE_URL", langfuse.url)
+        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", langfuse.public_key)
+        monkeypatch.setenv("LANGFUSE_SECRET_KEY", langfuse.secret_key)
+        made = study(tmp_path / "study", people(60, differ=()))
+        files = 'connector = "files"\nfile = "judges.csv"'
+        made.write_text(made.read_text().replace(files, 'connector = "langfuse"\nitem = "trace"'))
+        run(made)
+        call(made, "split", "--group", "session")
+    found = splits_of(made)
+    assert len(found) == 60
+    assert all(len({found[f"i{n}"] for n in range(first, first + 5)}) == 1 for first in range(0, 60, 5))
 
 
 def test_a_group_that_was_parted_before_is_told(tmp_path: Path) -> None:
