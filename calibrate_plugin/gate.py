@@ -31,10 +31,12 @@ OUTCOMES = ("passed", "failed", "undefined")
 FAILED, UNDEFINED = 3, 4
 
 _SHARED = ("agreement", "kappa", "pabak", "score")
+#: Those of a judge that are weighted where the labelled items were not drawn at random.
+_WEIGHTED = ("judge_minus_human", "tpr", "tnr", "accuracy")
 #: The numbers that rules speak of, by subject.
 NUMBERS: dict[str, tuple[str, ...]] = {
     "annotators": (*_SHARED, "alpha", "ac"),
-    "judge": (*_SHARED, "judge_minus_human", "tpr", "tnr", "accuracy", "coverage"),
+    "judge": (*_SHARED, *_WEIGHTED, "coverage"),
 }
 _RULE = re.compile(
     r"(?:(?P<dimension>.+):\s*)?"
@@ -82,6 +84,8 @@ class Outcome:
         asked = self.rule.text.removeprefix(f"{self.rule.dimension}:").strip()
         if self.outcome == "undefined":
             meaning = REASONS.get(self.reason or "", self.reason or "")
+            if self.reason == "wrong_design" and self.rule.number in _SHARED:
+                meaning += f"; the rule may ask for {', '.join(_WEIGHTED)} instead, which are weighted"
             return f"{who}: {asked} is undefined ({self.reason}): {meaning}"
         word = "holds" if self.outcome == "passed" else "does not hold"
         told = f"{who}: {asked} {word}: {self.value:.4g}"
@@ -141,12 +145,12 @@ def rule(text: str, key: str = "gate.rules") -> Rule:
     )
 
 
-def rules_of(texts: Sequence[str], study: Study) -> list[Rule]:
-    """The rules of a study. Raises SettingsError for one that cannot be meant."""
+def rules_of(texts: Sequence[str], study: Study, where: str = "gate.rules") -> list[Rule]:
+    """The rules of a study, which stand in ``where``. Raises SettingsError for one that cannot be meant."""
     found = []
     names = {d.name: d for d in study.dimensions}
     for i, text in enumerate(texts):
-        key = f"gate.rules[{i}]"
+        key = f"{where}[{i}]"
         one = rule(text, key)
         if one.dimension is not None and one.dimension not in names:
             raise SettingsError(f"{key}: there is no dimension {one.dimension!r}; there are: {', '.join(names)}")

@@ -49,7 +49,8 @@ def gate(config: Path, extra: Sequence[str], baseline: Path | None, limits: Sequ
     try:
         outcomes = outcomes_of(settings, extra, baseline, limits)
     except SettingsError as error:
-        raise click.UsageError(f"{config}: {error}") from None
+        where = f"{config}: " if str(error).startswith("gate.") else ""
+        raise click.UsageError(f"{where}{error}") from None
     for o in outcomes:
         click.echo(f"{o.outcome:<9} {visible_lines(o.sentence)}")
     if junit is not None:
@@ -69,7 +70,7 @@ def outcomes_of(
     from calibrate_plugin import cycle
     from calibrate_plugin import gate as rules
 
-    found = rules.rules_of([*settings.gate.rules, *extra], settings.study)
+    found = rules.rules_of(settings.gate.rules, settings.study) + rules.rules_of(extra, settings.study, "rule")
     if not found:
         raise SettingsError('gate.rules is empty; write e.g. rules = ["judge.kappa.lower >= 0.4"]')
     only, run = out.limits_of(limits, None)

@@ -131,6 +131,24 @@ def test_the_example_lets_the_good_version_through_and_stops_the_other(tmp_path:
     assert "calibrate-plugin gate --config calibrate.toml --junit gate.xml" in workflow
 
 
+def test_a_kappa_of_a_sample_drawn_by_the_judge_is_refused_with_the_numbers_to_ask_for(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "calibration"
+    for name in ("calibrate.toml", "labels.csv", "items.csv"):
+        shutil.copy(example / name, tmp_path)
+    rules = ["Correct: judge(stater).kappa.lower >= 0.1", "Correct: judge(stater).accuracy.lower >= 0.1"]
+    kappa, accuracy = gated(tmp_path / "calibrate.toml", *rules).output.splitlines()
+    assert kappa.startswith("undefined") and "ask for judge_minus_human, tpr, tnr, accuracy instead" in kappa
+    assert accuracy.startswith("passed")
+
+
+def test_a_rule_of_the_call_is_not_blamed_on_the_settings(world: World) -> None:
+    import tomlkit
+
+    world.path.write_text(tomlkit.dumps(SETTINGS))
+    told = CliRunner().invoke(main, ["gate", "-c", str(world.path), "--rule", "Tone: judge.kappa.lower >= 0.4"]).output
+    assert "Error: rule[0]: there is no dimension 'Tone'" in told
+
+
 def test_several_versions_without_a_live_one_are_undefined(world: World) -> None:
     for n in range(12):
         world.say(f"a{n}", f"i{n}", "ann", '"Pass"')
