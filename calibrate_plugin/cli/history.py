@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrate_plugin.cli import output as out
-from calibrate_plugin.cli.study import config_option, loaded, stored
+from calibrate_plugin.cli.study import asked_dimension, config_option, loaded, stored
 
 if TYPE_CHECKING:
     from calibrate_plugin.history import Point
@@ -50,8 +50,7 @@ def history(
     for name in statistics:
         if name not in kept.STATISTICS:
             raise click.UsageError(f"--statistic {name}: there are {', '.join(kept.STATISTICS)}")
-    if dimension is not None and dimension not in {d.name for d in settings.study.dimensions}:
-        raise click.UsageError(f"there is no dimension {dimension!r}")
+    asked_dimension(settings, dimension)
     with out.failures(), stored(settings) as store:
         try:
             until = None if as_of is None else kept.moment(store, as_of)
@@ -65,12 +64,15 @@ def history(
             report, ratings = kept.report_as_of(store, settings, until, until.at)
             out.write(report, ratings, form, None)
             return
+        dated = store.reports()
         points = kept.series(store, dimension=dimension, statistics=statistics, until=until, limit=last)
     if form == "json":
         rows = [{**dataclasses.asdict(p), "at": p.at.isoformat().replace("+00:00", "Z")} for p in points]
         click.echo(json.dumps(rows, indent=2, ensure_ascii=True, allow_nan=False))
     elif form == "csv":
         _csv(points)
+    elif not points and until is not None and dated:
+        click.echo(f"no report was kept by {as_of}; the first one is of {dated[-1].at:%Y-%m-%d %H:%M}")
     elif not points:
         click.echo("no report was kept yet; `calibrate-plugin run` makes one")
     else:

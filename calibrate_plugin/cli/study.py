@@ -49,6 +49,13 @@ def opened(config: Config) -> dict[str, Source]:
         raise click.UsageError(f"{config.path}: {error}") from None
 
 
+def asked_dimension(config: Config, name: str | None) -> None:
+    """That a dimension named in the call is one of the study's."""
+    there = [d.name for d in config.study.dimensions]
+    if name is not None and name not in there:
+        raise click.UsageError(visible_lines(f"there is no dimension {name!r}; there are: {', '.join(there)}"))
+
+
 @contextmanager
 def stored(config: Config) -> Iterator[Store]:
     """The study's store; what is wrong with it ends the command with its message."""

@@ -10,7 +10,7 @@ import click
 import polars as pl
 
 from calibrate_plugin.cli import output as out
-from calibrate_plugin.cli.study import config_option, loaded, stored
+from calibrate_plugin.cli.study import asked_dimension, config_option, loaded, stored
 
 
 @click.command()
@@ -92,8 +92,7 @@ def _set(path: Path, settings: Any, rows: list[dict[str, Any]], chosen: Sequence
             raise click.UsageError(f"--set {spec}: write JUDGE=VERSION with a judge among {judges}")
         if version not in known:
             raise click.UsageError(f"--set {spec}: {judge} has the versions {', '.join(sorted(known))}")
-        if dimension is not None and dimension not in {d.name for d in settings.study.dimensions}:
-            raise click.UsageError(f"there is no dimension {dimension!r}")
+        asked_dimension(settings, dimension)
         source = _source_of(settings, rows, judge)
         table: Any = document["sources"]
         table = table[source]

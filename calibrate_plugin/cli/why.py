@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrate_plugin.cli import output as out
-from calibrate_plugin.cli.study import config_option, loaded, stored
+from calibrate_plugin.cli.study import asked_dimension, config_option, loaded, stored
 
 if TYPE_CHECKING:
     from calibrate_plugin.why import Explanation
@@ -32,12 +32,12 @@ def why(config: Path, dimension: str | None, since: str | None, evaluator: str |
     calibrate-plugin why Safety --since 2026-10-01
     """
     from calibrate_plugin import history as kept
+    from calibrate_plugin.report.display import visible
     from calibrate_plugin.why import explain
     from calibrate_plugin.why_json import plain
 
     settings = loaded(config)
-    if dimension is not None and dimension not in {d.name for d in settings.study.dimensions}:
-        raise click.UsageError(f"there is no dimension {dimension!r}")
+    asked_dimension(settings, dimension)
     with out.failures(), stored(settings) as store:
         try:
             moment = kept.previous(store) if since is None else kept.moment(store, since)
@@ -48,6 +48,11 @@ def why(config: Path, dimension: str | None, since: str | None, evaluator: str |
             return
         with out.progress("comparing"):
             found = explain(store, settings, moment, dimension=dimension, evaluator=evaluator)
+        if evaluator is not None and not found.numbers:
+            known = sorted({p.evaluator for p in kept.series(store) if p.evaluator})
+            if evaluator not in known:
+                there = ", ".join(known) or "none"
+                raise click.UsageError(visible(f"--evaluator: no report has {evaluator!r}; there are: {there}"))
     if form == "json":
         click.echo(json.dumps(plain(found), indent=2, ensure_ascii=True, allow_nan=False))
     else:

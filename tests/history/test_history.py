@@ -117,3 +117,29 @@ def test_a_moment_that_never_was_is_refused_with_what_to_write(
     found = CliRunner().invoke(main, ["history", "-c", str(world.path), "--as-of", when])
     assert found.exit_code == 2
     assert said in found.output
+
+
+def test_a_time_before_the_first_report_is_told_with_when_that_was(world: World) -> None:
+    two_reports(world)
+    world.path.write_text(tomlkit.dumps(SETTINGS))
+    found = CliRunner().invoke(main, ["history", "-c", str(world.path), "--as-of", "2020-01-01"])
+    first = world.store.reports()[-1].at
+    assert found.output == f"no report was kept by 2020-01-01; the first one is of {first:%Y-%m-%d %H:%M}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["history", "Safty"], "there is no dimension 'Safty'; there are: Safety, Empathy"),
+        (["why", "Safty"], "there is no dimension 'Safty'; there are: Safety, Empathy"),
+        (["why", "--evaluator", "juge"], "no report has 'juge'; there are: judge"),
+    ],
+)
+def test_a_name_that_nobody_has_is_refused_with_those_that_there_are(
+    world: World, arguments: list[str], said: str
+) -> None:
+    two_reports(world)
+    world.path.write_text(tomlkit.dumps(SETTINGS))
+    found = CliRunner().invoke(main, [*arguments, "-c", str(world.path)])
+    assert found.exit_code == 2
+    assert said in found.output
