@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from calibrate_plugin import asking, blind, cycle, sampling
+from calibrate_plugin import asking, blind, cycle, review, sampling
 from calibrate_plugin.cli import main
 from calibrate_plugin.config import load
-from calibrate_plugin.connector import SettingsError, Source
+from calibrate_plugin.connector import Form, NewTask, Placed, SettingsError, Source
 from calibrate_plugin.sampling import Asked, Kept
 from calibrate_plugin.store import Store
+from calibrate_plugin.store.pseudonyms import key_of
 from calibrate_plugin.sync import sync
 
 SETTINGS = """[study]
@@ -197,6 +198,15 @@ def test_nothing_is_asked_of_anybody_in_a_dry_run(study: Study, monkeypatch: pyt
     assert not Kept(study.store).samples
 
 
+@pytest.mark.parametrize("given", [["--show", "question=input"], ["--answered"]])
+def test_what_is_said_of_a_project_needs_one(study: Study, given: list[str]) -> None:
+    study.judge(labels("a", 20, 20))
+    done = CliRunner().invoke(main, ["sample", "--n", "10", *given, "--config", str(study.path)])
+    assert done.exit_code == 2
+    assert f"{given[0]} is about a project that is there already; name it with --project" in done.output
+    assert not Kept(study.store).samples
+
+
 def test_an_empty_store_says_what_to_do_first(study: Study) -> None:
     with pytest.raises(SettingsError, match="Pull first with calibrate-plugin run"):
         study.plan(10)
@@ -249,3 +259,51 @@ def test_the_sources_that_speak_of_items_begin_with_the_judges(study: Study) -> 
     study.judge(labels("a", 2, 2))
     assert blind.speak_of(study.store, ["a-0", "nowhere"]) == ["judges"]
     assert blind.speak_of(study.store, ["nowhere"]) == []
+
+
+@pytest.mark.parametrize("asked", [{"floor": 2}, {"group": "team"}, {"dimension": "Tone"}, {"judge": "other"}])
+def test_filling_up_does_not_pass_over_what_is_asked_otherwise(study: Study, asked: dict[str, Any]) -> None:
+    study.judge(labels("a", 20, 20))
+    planned = study.plan(10)
+    assert planned.drawn is not None
+    sampling.keep(study.store, planned.sample, planned.drawn.facts)
+    assert study.plan(10, judge="judge", dimension="Safety").drawn is None
+    with pytest.raises(SettingsError, match=f"sample 1 was asked for with --{next(iter(asked))} "):
+        study.plan(10, **asked)
+
+
+class Job:
+    """A source that people label in, and what it was told."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def find_job(self, form: Form) -> str | None:
+        return "7"
+
+    def placed(self, job: str) -> Iterator[Placed]:
+        return (Placed(str(n), key, 0) for n, key in enumerate(self.keys))
+
+    def add_tasks(self, job: str, form: Form, tasks: Iterable[NewTask]) -> Iterator[Placed]:
+        for task in tasks:
+            self.keys.append(task.key)
+            yield Placed(str(len(self.keys)), task.key, 0)
+
+    def job_link(self, job: str) -> str:
+        return f"http://127.0.0.1:9/{job}"
+
+    make_job = check_job = remove_job = find_job
+
+
+def test_an_item_of_an_opaque_sample_is_sent_to_a_third_person_under_its_opaque_key(study: Study) -> None:
+    study.judge(labels("a", 20, 20))
+    planned = study.plan(10, opaque=True)
+    assert planned.drawn is not None
+    sampling.keep(study.store, planned.sample, planned.drawn.facts)
+    job, items = Job(), planned.drawn.items[:3]
+    keys = {blind.blind_key(key_of(study.store), item) for item in items}
+    for added in (3, 0):
+        sources: dict[str, Any] = cycle.open_all(load(study.path)) | {"people": job}
+        sent = review.send(study.store, load(study.path), sources, items)
+        assert (sent.added, set(job.keys)) == (added, keys)
+    assert set(Kept(study.store).fact("stands_for").values()) == set(items)

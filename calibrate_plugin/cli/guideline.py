@@ -74,7 +74,7 @@ def check(config: Path, form: str) -> None:
     """Say what is missing in each section, by line and heading. Exit code 1 where anything is."""
     from calibrate_plugin.planning.guideline import Problem
     from calibrate_plugin.planning.guideline import check as checked
-    from calibrate_plugin.report.display import visible
+    from calibrate_plugin.report.display import plural, visible
     from calibrate_plugin.store.labelling import guidelines
 
     settings = loaded(config)
@@ -96,7 +96,8 @@ def check(config: Path, form: str) -> None:
             where = f" {p.heading}:" if p.heading else ""
             click.echo(visible(f"{path}:{p.line}:{where} {p.message}"))
         if not problems:
-            click.echo(f"{path}: version {found.version} of {found.day}, {len(found.sections)} sections, complete")
+            sections = plural(len(found.sections), "section")
+            click.echo(f"{path}: version {found.version} of {found.day}, {sections}, complete")
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -186,7 +187,7 @@ def next_(config: Path, dry_run: bool) -> None:
     from calibrate_plugin import rulings
     from calibrate_plugin.planning.guideline import following, parse
     from calibrate_plugin.ratings.rulings import OF_GUIDELINE
-    from calibrate_plugin.report.display import visible, visible_lines
+    from calibrate_plugin.report.display import plural, visible, visible_lines
     from calibrate_plugin.store.labelling import keep_guideline
 
     settings = loaded(config)
@@ -205,7 +206,8 @@ def next_(config: Path, dry_run: bool) -> None:
     if dry_run:
         click.echo(visible_lines(text), nl=False)
         return
-    click.echo(f"{path}: version {parse(text).version}, {len(added)} rulings added as hard cases")
+    cases = "a hard case" if len(added) == 1 else "hard cases"
+    click.echo(f"{path}: version {parse(text).version}, {plural(len(added), 'ruling')} added as {cases}")
     for ruling in added[:SHOWN]:
         click.echo(visible(f"  {ruling.dimension}: {ruling.item} is {ruling.value}"))
     click.echo("write the missing rule where the cases show it, then `calibrate-plugin guideline relabel`")

@@ -178,7 +178,8 @@ def _suggestion(pulled: Pulled) -> str:
 
 
 def _guess(seen: Sequence[str]) -> str:
-    texts = sorted({v if isinstance(v := json.loads(raw), str) else json.dumps(v) for raw in seen})
+    spelt = sorted({v.strip() if isinstance(v := json.loads(raw), str) else json.dumps(v) for raw in seen})
+    texts = sorted({t.casefold(): t for t in reversed(spelt)}.values())  # a scale tells capitals and spaces not apart
     try:
         numbers = sorted(float(t) for t in texts)
     except ValueError:

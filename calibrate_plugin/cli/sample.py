@@ -85,6 +85,9 @@ def sample(
     from calibrate_plugin import asking
     from calibrate_plugin.sampling import Asked
 
+    for option, given in (("--show", bool(shows)), ("--answered", answered)):
+        if given and project is None:
+            raise click.UsageError(f"{option} is about a project that is there already; name it with --project")
     settings = loaded(config)
     asked = Asked(n, by, dimension, judge, floor, group, people, settings.study.seed if seed is None else seed, opaque)
     wish = asking.Wish(into, project, title, guideline, _shows(shows), answered, more)

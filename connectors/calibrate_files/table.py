@@ -124,11 +124,11 @@ class Naming:
         free = [h.strip() for h, a in zip(headers, assigned, strict=True) if a is not None and a.startswith(FACT)]
         by_folded = {h.casefold(): h for h in free}
         near = next((by_folded[m] for s in self._spellings(name) for m in get_close_matches(s, by_folded, n=1)), None)
-        hint = f"; did you mean {near!r}?" if near else ""
+        hint = f"; did you mean {near!r}?" if near else "."
         example = near or "its name in the file"
         raise SettingsError(
             f"{where}: there is no column {wanted!r} ({REQUIRED[name]}); found: {_listed([h.strip() for h in headers])}"
-            f'{hint}. Rename it, or say columns = {{ {name} = "{example}" }}'
+            f'{hint} Rename it, or say columns = {{ {name} = "{example}" }}'
         )
 
     def _columns(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

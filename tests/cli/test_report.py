@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -184,6 +185,15 @@ def test_without_a_scale_it_says_which_would_fit(seed: Path) -> None:
     assert result.exit_code == 2
     assert '--scale "Safety=binary:Pass/Fail"' in result.output
     assert '--scale "Empathy=rating:2..5"' in result.output
+
+
+def test_the_proposed_scale_is_one_that_is_accepted(tmp_path: Path) -> None:
+    rows = [f"{n},Safety,{who},annotator,{said}" for n in (1, 2) for who, said in (("a", "Pass"), ("b", "pass "))]
+    file = tmp_path / "labels.csv"
+    file.write_text("\n".join(["item,dimension,rater,kind,value", *rows, "3,Safety,a,annotator,FAIL"]))
+    proposed = re.search(r'--scale "(.*)"', call("report", file).output)
+    assert proposed is not None and proposed[1] == "Safety=binary:Pass/FAIL"
+    assert call("report", file, "--scale", proposed[1]).exit_code == 0
 
 
 @pytest.mark.parametrize(
