@@ -268,7 +268,9 @@ class LiveScores:
             older = self.reads.first_page(probe, name)
             if not older:
                 floor = probe
-                for _ in range(3):  # the list ends somewhere between
+                for _ in range(20):  # the list ends somewhere between: look until it is known to about a page
+                    if density * (edge - floor) <= LIMIT:
+                        break
                     middle = (edge + floor) // 2
                     if self.reads.first_page(middle, name, limit=1):
                         scores, edge = scores + density * (edge - middle), middle

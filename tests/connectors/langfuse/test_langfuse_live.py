@@ -854,6 +854,14 @@ def test_the_model_behind_an_answer_is_a_fact_of_its_item(dialect: str) -> None:
         assert len([r for r in server.requests if "observations" in r.path]) == asked
 
 
+def test_scores_that_were_all_written_at_once_are_not_taken_for_a_steady_stream() -> None:
+    with LangfuseStandin() as server:
+        server.add_scores(spread(2000, step=0.02))
+        expected = source_of(server).expected()
+        assert 1000 < expected.scores < 4000
+        assert len(server.requests) < 40
+
+
 def test_a_label_keeps_the_columns_that_a_store_compares() -> None:
     assert set(KEPT) <= set(read_columns())
 
