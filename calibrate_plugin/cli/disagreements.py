@@ -399,6 +399,9 @@ def _read(file: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
         return
     # Other ends of lines than these three (U+2028, a form feed) may stand within a cell, where nothing quotes them.
     reader = csv.DictReader(io.StringIO(text, newline=""))
+    csv.field_size_limit(
+        max(len(text), csv.field_size_limit())
+    )  # the answers of one item are one cell, whatever was written
     known = [c.strip() for c in reader.fieldnames or ()]
     if missing := [c for c in ("item", "value", "cause", "reason") if c not in known]:
         raise click.UsageError(f"{file}: there is no column {missing[0]}; it needs {', '.join(COLUMNS)}")

@@ -128,6 +128,16 @@ def test_rare_ends_of_lines_in_a_reason_end_no_row(path: Path, tmp_path: Path, f
     assert (one["ruling"]["reason"], one["ruling"]["by"]) == (reason, "Carol")
 
 
+def test_an_item_with_very_long_reasons_is_exported_and_imported(path: Path, tmp_path: Path) -> None:
+    long = [answer("long", who, value, reason="x" * 100_000) for who, value in (("ann", "Pass"), ("ben", "Fail"))]
+    write(path.parent / "people.csv", [*people(), *long])
+    run(path)
+    exported = tmp_path / "open.csv"
+    call(path, "disagreements", "export", "-o", str(exported))
+    said = call(path, "disagreements", "import", str(exported)).stdout
+    assert said == "0 rulings written, 4 rows without a value, 0 set aside\n"
+
+
 def test_rows_that_cannot_be_meant_are_set_aside_and_the_rest_is_written(path: Path, tmp_path: Path) -> None:
     good = {"item": "i1", "value": "Fail", "cause": "ambiguous", "reason": "r", "by": "Carol"}
     lines = [
