@@ -100,6 +100,16 @@ def _again(
         ("by", was.by, asked.by),
         ("people", was.people, asked.people),
         ("opaque", was.opaque, asked.opaque),
+        *(
+            (key, before, before if now is None else now)
+            for key, before, now in (
+                ("floor", was.floor, asked.floor),
+                ("group", was.group, asked.group),
+                ("dimension", was.dimension, asked.dimension),
+                ("judge", was.judge or sample.judge, asked.judge),
+                ("into", sample.into, wish.into),
+            )
+        ),
         ("project", sample.job, wish.job if wish.job is not None else sample.job),
         ("guideline", sample.guideline, wish.guideline if wish.guideline is not None else sample.guideline),
     ):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrate_plugin import blind, guideline
+from calibrate_plugin import blind, guideline, sampling
 from calibrate_plugin.config import Config, load
 from calibrate_plugin.connector import Form, Labelling
 from calibrate_plugin.planning.hashing import place
@@ -42,19 +42,30 @@ def send(
     into: str | None = None,
     said: Callable[[int], None] = lambda count: None,
 ) -> Sent:
-    """A task for each of ``items`` that has none yet, in an order that tells nothing. Raises ConnectorError where it stops; the
-    same again goes on from there."""
+    """A task for each of ``items`` that has none yet, in an order that tells nothing; where a sample's keys tell nothing, those
+    of these tasks do not either. Raises ConnectorError where it stops; the same again goes on from there."""
     name, labelling = blind.labelling_of(config, sources, into)
     _, contents = blind.contents_of(sources, blind.speak_of(store, items))
     now = guideline.keep(store, config)
     text = "" if now is None else re.sub(r"<!--.*?-->", "", now.text, flags=re.DOTALL).strip()
+    opaque = any(sample.asked.opaque for sample in sampling.Kept(store).samples)
     ordered = sorted(items, key=lambda item: (place(config.study.seed, MARK, item), item))
     with store.work(wait=60):
         form = _form(store, config, name, text)
         job = labelling.find_job(form) or _made(store, config.path, name, labelling, text)
         blind.edit(config.path, lambda document: add_review(document, job) | blind.add_project(document, name, job))
         version = now.version if now is not None else ""
-        sent = blind.send(job, form, ordered, labelling, contents, version=version, said=said)
+        keys = sampling.keep_keys(store, ordered) if opaque else {}
+        sent = blind.send(
+            job,
+            form,
+            ordered,
+            labelling,
+            contents,
+            version=version,
+            key=lambda item: keys.get(item, item),
+            said=said,
+        )
     return Sent(job, labelling.job_link(job), sent.there, sent.added, dict(sent.aside))
 
 

@@ -281,6 +281,11 @@ def _in_samples(config: Config, kept: Kept) -> dict[str, tuple[str, float]]:
     """The stratum and chance of the items of earlier samples."""
     of_stratum, of_chance = _names(config)
     strata, chances = kept.fact(of_stratum), kept.fact(of_chance)
+    if lost := next((item for item in kept.in_sample if item not in chances), None):
+        raise SettingsError(
+            f"{config.path}: the item {lost!r} is in an earlier sample and has no {of_chance!r}; let design.stratum and"
+            " design.probability be called as they were then (left out: stratum and probability)"
+        )
     return {item: (strata.get(item, ""), float(chances[item])) for item in kept.in_sample}
 
 

@@ -307,3 +307,12 @@ def test_an_item_of_an_opaque_sample_is_sent_to_a_third_person_under_its_opaque_
         sent = review.send(study.store, load(study.path), sources, items)
         assert (sent.added, set(job.keys)) == (added, keys)
     assert set(Kept(study.store).fact("stands_for").values()) == set(items)
+
+
+def test_a_probability_that_is_called_otherwise_since_is_told(study: Study) -> None:
+    study.judge(labels("a", 20, 20))
+    study.draw(10)
+    design = '[design]\nkind = "stratified"\njudge = "judge"\nstratum = "stratum"\nprobability = "chance"\n'
+    study.path.write_text(SETTINGS + design)
+    with pytest.raises(SettingsError, match=r"in an earlier sample and has no 'chance'; let design\.stratum"):
+        study.plan(10, more=True)
