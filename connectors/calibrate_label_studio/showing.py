@@ -22,7 +22,7 @@ MOST_PICTURES = 20
 KEPT = re.compile(r"@@@langfuseMedia:type=([^|@]+)\|id=[^@]*@@@")
 DATA = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,[A-Za-z0-9+/=\s]{64,}")
 WHO = ("role", "author", "speaker")
-SAID = ("content", "text", "parts")
+SAID = ("content", "text", "parts", "refusal")
 
 Message = dict[str, str]
 
@@ -60,7 +60,7 @@ class Shown:
         if self._part(value, author):
             return
         who = next((str(value[k]) for k in WHO if isinstance(value.get(k), str)), None)
-        if who is not None and (any(k in value for k in SAID) or "tool_calls" in value):
+        if who is not None and any(k in value for k in (*SAID, "tool_calls", "function_call")):
             self._message(value, who)
             return
         if set(value) <= {"name", "output"} and "output" in value:  # a step of a trace
@@ -80,7 +80,9 @@ class Shown:
         for key in SAID:
             if key in value:
                 self.take(value[key], author)
-        for call in value.get("tool_calls") or ():
+        calls = value.get("tool_calls")
+        # One call stood in function_call before there could be several.
+        for call in (*(calls if isinstance(calls, list) else [calls]), value.get("function_call")):
             if isinstance(call, Mapping):
                 self._call(call, author)
 

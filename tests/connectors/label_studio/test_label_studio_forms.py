@@ -160,6 +160,20 @@ def test_a_picture_without_an_address_is_named_and_not_shown(picture: dict[str, 
     assert "not shown" in shown.messages[0]["text"]
 
 
+# The keys of a message: developers.openai.com/api/reference/resources/chat (refusal; function_call, deprecated)
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ({"content": None, "refusal": "I cannot help with that"}, "I cannot help with that"),
+        ({"content": None, "function_call": {"name": "find", "arguments": '{"q": 1}'}}, 'calls find({\n  "q": 1\n})'),
+        ({"tool_calls": {"function": {"name": "find"}}}, "calls find()"),
+        ({"content": "hello", "tool_calls": 5}, "hello"),
+    ],
+)
+def test_what_a_message_says_beside_its_content_is_shown(message: dict[str, Any], shown: str) -> None:
+    assert data_of({"role": "assistant", **message}, "t1").messages == [{"author": "assistant", "text": shown}]
+
+
 def test_what_is_too_long_ends_in_a_note() -> None:
     shown = data_of([{"role": "user", "content": "x" * 5_000_000}, {"role": "user", "content": "more"}], "trace-7")
     assert sum(len(m["text"]) for m in shown.messages[:-1]) == LONGEST
