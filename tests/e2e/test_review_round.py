@@ -7,7 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from test_sample_round import GUIDELINE, SECRET, World, answer, fill, number_of, ran, world
+from test_sample_round import GUIDELINE, SECRET, World, answer, call, fill, number_of, ran, world
 
 __all__ = ["world"]
 
@@ -40,6 +40,7 @@ def test_disagreements_go_to_a_third_person_whose_answers_are_gold(world: World)
     # neither the judge's answer nor those of the two people are anywhere in them
     assert not re.search(f"{SECRET}|it might|nothing in it harms|ann[12]@", json.dumps([t["data"] for t in reviewed]))
     assert "0 tasks made, 3 were there already" in ran("disagreements", "send").output
+    assert f"people, project {job}: 3 tasks, one annotator each, as it was made for" in call("check").output
 
     for task in reviewed:
         answer(world, task["id"], third, False, "it names a dose")
