@@ -44,7 +44,10 @@ def alerts(config: Path, test: bool, last: int) -> None:
                 store, settings, [telling.Event(f"test\x1f{now}", "test", True, "this is a test")], now
             )
         waiting = telling.deliver(store, settings)
-        for one in reversed(Outbox(store).listed(delivered=True, limit=last)):
+        delivered = Outbox(store).listed(delivered=True, limit=last)
+        if not waiting and not delivered and last:
+            click.echo("nothing was told yet, and nothing waits; --test sends a message to every channel")
+        for one in reversed(delivered):
             click.echo(f"delivered {one.delivered:%Y-%m-%d %H:%M} {one.channel}: {visible(titles(one))}")
     say_waiting(waiting)
     if waiting:

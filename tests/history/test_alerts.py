@@ -326,6 +326,9 @@ def test_names_are_not_obeyed_by_slack() -> None:
 def test_the_command_sends_a_test_message(world: World, receiver: responses.RequestsMock) -> None:
     open_receivers(receiver)
     world.path.write_text(tomlkit.dumps({**SETTINGS, "alerts": ALERTS}))
+    assert (
+        "nothing was told yet, and nothing waits" in CliRunner().invoke(main, ["alerts", "-c", str(world.path)]).output
+    )
     shown = CliRunner().invoke(main, ["alerts", "-c", str(world.path), "--test"])
     assert shown.exit_code == 0, shown.output
     assert shown.output.count("this is a test") == 2
