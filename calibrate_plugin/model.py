@@ -54,6 +54,8 @@ RETIRED = ("annotator_deleted", "job_deleted", "item_deleted", "run_deleted", "r
 #: What a source knows about items beside their labels: one row per item and fact (system, language, day).
 ITEMS: dict[str, pl.DataType | type[pl.DataType]] = {"item": pl.String, "fact": pl.String, "value": pl.String}
 
+#: The fact of an item that a sample of the study drew: which one.
+SAMPLE_FACT = "sample"
 #: The fact of an item that names the model behind an evaluator's answer: this, then the evaluator's id in its source.
 MODEL_FACT = "model: "
 

@@ -23,14 +23,14 @@ import polars as pl
 from calibrate_plugin import blind, ledger
 from calibrate_plugin.config import Config
 from calibrate_plugin.connector import STANDS_FOR, Contents, SettingsError
-from calibrate_plugin.model import ITEMS, OWN, frame
+from calibrate_plugin.model import ITEMS, OWN, SAMPLE_FACT, frame
 from calibrate_plugin.planning import rounds
 from calibrate_plugin.planning.hashing import place
 from calibrate_plugin.ratings.rules import Rater, Ratings
 from calibrate_plugin.store import Store
 from calibrate_plugin.store.pseudonyms import key_of
 
-SAMPLE, PASSED, ASIDE = "sample", "passed_over", "set_aside"
+SAMPLE, PASSED, ASIDE = SAMPLE_FACT, "passed_over", "set_aside"
 SETTINGS = "sample_settings"
 FLOOR = 10
 MOST_STRATA = 25

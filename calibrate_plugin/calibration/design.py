@@ -72,7 +72,7 @@ class Design:
 
     def chosen(self, n: int) -> Array:
         """(n,) which items belong to the sample."""
-        return np.ones(n, dtype=bool) if not self.weighted or self.stratum is None else self.stratum >= 0
+        return np.ones(n, dtype=bool) if self.stratum is None else self.stratum >= 0
 
 
 RANDOM = Design("random")

@@ -39,6 +39,7 @@ from calibrate_plugin.calibration.side_by_side import JudgePair, side_by_side
 from calibrate_plugin.calibration.thresholds import Thresholds, scores_of, thresholds
 from calibrate_plugin.model import (
     OWN,
+    SAMPLE_FACT,
     CalibrationNumber,
     Counts,
     DimensionReport,
@@ -328,8 +329,8 @@ class _Maker:
         """The facts that are asked for, as (N,) text by item code (None: the item has none)."""
         sampling = self.study.design
         wanted = [SPLIT] if self.scale.kind == "binary" else []
-        if sampling is not None and sampling.kind != "random":
-            wanted += [sampling.stratum, sampling.probability]
+        if sampling is not None:
+            wanted += [sampling.probability, SAMPLE_FACT if sampling.kind == "random" else sampling.stratum]
         facts = self.items.filter(pl.col("fact").is_in(wanted)) if wanted else self.items.clear()
         found: dict[str, Array] = {}
         if facts.is_empty():
@@ -351,7 +352,12 @@ class _Maker:
         for gold in self.panel.golds:
             labelled |= self.panel.own[gold] >= 0
         if sampling.kind == "random":
-            return Design("random"), Sampled(sampling, False, int(labelled.sum()), 0)
+            if not {SAMPLE_FACT, sampling.probability} <= self.facts.keys():
+                return Design("random"), Sampled(sampling, False, int(labelled.sum()), 0)
+            # What people labelled beside a sample of the study's own was chosen nobody knows how.
+            drawn = np.array([s is not None for s in self.facts[SAMPLE_FACT]])
+            told = Sampled(sampling, False, int((labelled & drawn).sum()), int((labelled & ~drawn).sum()))
+            return Design("random", np.where(drawn, 0, -1)), told
         # Balanced by what people say about another question, items are as lopsided here as any other strata make them.
         own = sampling.kind == "balanced" and sampling.dimension == self.report.name
         kind = "by_gold" if own else "by_judge"

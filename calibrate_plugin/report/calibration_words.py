@@ -287,7 +287,12 @@ def _chosen(found: Sampled) -> str:
 def design(found: Sampled) -> str:
     kind = _chosen(found)
     if found.design.kind == "random":
-        return kind
+        outside = (
+            f"; {display.plural(found.unknown, 'item')} that people labelled beside it left out"
+            if found.unknown
+            else ""
+        )
+        return kind + outside
     if not found.weighted:
         return (
             f"{kind}; their inclusion probabilities are not recorded, so no number of this sample speaks of all items"

@@ -279,7 +279,8 @@ def label_on_the_page(world: World, project: int, person: Person) -> int:
         listed = page.content()
         page.goto(f"{world.label_studio.url}/projects/{project}/data?labeling=1")
         page.get_by_text("Labeling Instructions").wait_for()
-        page.get_by_text("nothing that could harm").first.wait_for()
+        # The guideline stands in the dialogue and in the form behind it.
+        page.get_by_text("nothing that could harm").locator("visible=true").first.wait_for()
         page.keyboard.press("Escape")
         page.get_by_text("What came out: judge this").wait_for()
         shown = page.content()

@@ -57,6 +57,25 @@ def rows_of(answers: dict[str, list[str]]) -> list[dict[str, Any]]:
     return grid(**people) + grid(kind="evaluator", judge=answers["judge"])
 
 
+# --- a random sample of the study's own
+
+
+def test_what_people_labelled_beside_a_random_sample_is_no_part_of_it() -> None:
+    # Of 100 judged items 40 were drawn, and people pass 30 of them; 20 more they had picked by hand, and fail all.
+    answers = "T" * 30 + "F" * 10 + "F" * 20
+    rows = grid(ann=answers, ben=answers) + grid(kind="evaluator", judge=answers + "T" * 40)
+    drawn = [str(n) for n in range(1, 41)]
+    items = facts_of(sample=dict.fromkeys(drawn, 1), probability=dict.fromkeys(drawn, 0.4))
+    plain = made(study(design=Sampling("random")), rows)
+    found = made(study(design=Sampling("random")), rows, items)
+    assert whole(plain).sampled.unknown == 0
+    assert (whole(found).sampled.chosen, whole(found).sampled.unknown) == (40, 20)
+    (all_of, *_), (own, *_) = (judge_of(one).corrected_rate for one in (plain, found))
+    assert (all_of.n_gold, own.n_gold) == (60, 40)
+    assert judge_of(found).gold_numbers.measures["accuracy"].n_items == 40
+    assert judge_of(found).beside_humans.difference.n_items == 40
+
+
 # --- beside the humans
 
 
