@@ -135,7 +135,7 @@ def _put(queue: asyncio.Queue[str], stamp: str) -> None:
 
 
 class Service:
-    """One study as it is served. ``settings`` and ``sources`` are those of the start."""
+    """One study as it is served. ``config`` and ``sources`` follow the settings file."""
 
     def __init__(
         self,

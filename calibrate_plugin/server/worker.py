@@ -18,7 +18,7 @@ from typing import Literal
 
 from calibrate_plugin import cycle
 from calibrate_plugin.config import load
-from calibrate_plugin.connector import Focused, SettingsError, Source, Write
+from calibrate_plugin.connector import Focused, SettingsError, Source, Write, open_source
 from calibrate_plugin.report import json
 from calibrate_plugin.server.history import numbers
 from calibrate_plugin.server.numbers import State, stamp_of
@@ -223,7 +223,7 @@ class Worker(threading.Thread):
             self.service.show(state)
 
     def _read_settings(self) -> None:
-        """What calibrate.toml says by now. Sources stay those of the start."""
+        """What calibrate.toml says by now. Sources that changed (a new project, say) are opened anew and pulled."""
         service = self.service
         written_at = _written_at(service)
         if written_at == self._settings:
@@ -234,9 +234,22 @@ class Worker(threading.Thread):
         except SettingsError as error:
             self._failed("settings", f"{error}; the settings before still hold", parks=True)
             return
-        if config.sources != service.config.sources or config.store != service.config.store:
-            self._failed("settings", "sources changed; start the service anew to read them", parks=True)
-            config = replace(config, sources=service.config.sources, store=service.config.store)
+        trouble = ""
+        if config.store != service.config.store:
+            trouble = "study.store changed; start the service anew to work on another store"
+            config = replace(config, store=service.config.store)
+        if config.sources != service.config.sources:
+            fresh = {name for name, s in config.sources.items() if service.config.sources.get(name) != s}
+            try:
+                opened = {n: open_source(s) if n in fresh else service.sources[n] for n, s in config.sources.items()}
+            except SettingsError as error:
+                trouble = f"{error}; the sources before still hold"
+                config = replace(config, sources=service.config.sources)
+            else:
+                service.sources = opened
+                service.asked |= fresh
+        if trouble:
+            self._failed("settings", trouble, parks=True)
         else:
             service.health.troubles.pop("settings", None)
         service.config = config

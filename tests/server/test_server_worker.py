@@ -254,6 +254,26 @@ def test_changed_settings_hold_from_the_next_turn(ready: Served) -> None:
     assert ready.service.health.troubles["settings"].parked
 
 
+def test_a_source_that_is_added_while_serving_is_pulled(ready: Served) -> None:
+    import os
+
+    path = ready.service.config.path
+    people, judges = ready.people, ready.judges
+    more = "item,dimension,rater,kind,value\ni1,Safety,cem,annotator,Pass\ni2,Safety,cem,annotator,Pass\n"
+    path.with_name("more.csv").write_text(more)
+    path.write_text(path.read_text() + '\n[sources.more]\nconnector = "files"\nfile = "more.csv"\n')
+    os.utime(path, (1, 1))
+    ready.turns(lambda: "cem" in str(ready.service.state.body))
+    assert "settings" not in ready.service.health.troubles
+    assert (ready.service.sources["people"], ready.service.sources["judges"]) == (people, judges)
+    assert ready.service.state.stamp == anew(ready)
+    path.write_text(path.read_text() + "colour = 3\n")  # no such key: the sources before hold
+    os.utime(path, (2, 2))
+    ready.worker.step()
+    assert "colour" in ready.service.health.troubles["settings"].message
+    assert "more" in ready.service.sources
+
+
 def test_a_report_is_kept_once(ready: Served) -> None:
     from calibrate_plugin.server.worker import Worker
 
