@@ -27,7 +27,12 @@ BARS = "▁▂▃▄▅▆▇█"
 @click.option("--statistic", "statistics", multiple=True, metavar="NAME", help="Only this number; repeatable.")
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many reports to go back.")
 @click.option("--as-of", metavar="WHEN", help="Up to a time, a sync number or #REPORT.")
-@click.option("--report", "again", is_flag=True, help="With --as-of: make that state's whole report again.")
+@click.option(
+    "--report",
+    "again",
+    is_flag=True,
+    help="With --as-of: make that state's headline numbers again, byte for byte as they were kept.",
+)
 @click.option("--format", "form", type=click.Choice(["terminal", "json", "csv"]), default="terminal", show_default=True)
 def history(
     config: Path,

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from calibrate_plugin.model import REASONS, DimensionReport, Report
 from calibrate_plugin.report import calibrated, display, html
-from calibrate_plugin.report.calibration_words import verdict_word
+from calibrate_plugin.report.calibration_words import as_labelled, verdict_word
 from calibrate_plugin.report.html import Section
 from calibrate_plugin.server.explaining import Explaining
 from calibrate_plugin.server.history import Point
@@ -137,12 +137,18 @@ class Pages:
             dimension_links=[dimension_link(d.name) for d in report.dimensions],
             verdicts=[{} if run else self._verdicts(state, d) for d in report.dimensions],
             why=[None if run else _why(d) for d in report.dimensions],
+            minded=[None if run else self._minded(state, d) for d in report.dimensions],
             overview=chart,
             unread=[] if run else display.by_count(report.coverage.unread),
             runs=[] if run else [(r, f"/runs/{quote(r, safe='')}") for r in state.runs[:500]],
             parked=0 if run else sum(t.parked for t in list(service.health.troubles.values())),
             level=next((at for d in report.dimensions if (at := display.level(d)) != 0.95), 0.95),
         )
+
+    def _minded(self, state: State, dimension: DimensionReport) -> str | None:
+        """What to mind about the numbers of items that were not chosen at random."""
+        known = self.service.calibrations.of(state, dimension.name)
+        return as_labelled(calibrated.of(known.dimension)) if known is not None else None
 
     def _verdicts(self, state: State, dimension: DimensionReport) -> dict[int, str]:
         """The verdict on each evaluator that has one, by its place among the lines of the dimension."""

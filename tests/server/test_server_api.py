@@ -60,6 +60,17 @@ def test_a_page_tells_how_far_the_labels_are_from_their_target(ready: Served) ->
     assert told["Safety"]["labelling"]["goals"][0]["asked"] == 40
 
 
+def test_the_overview_says_where_numbers_are_of_items_chosen_by_their_labels(ready: Served) -> None:
+    import os
+
+    path = ready.service.config.path
+    path.write_text(path.read_text() + '\n[design]\nkind = "stratified"\ndimension = "Safety"\njudge = "judge v1"\n')
+    os.utime(path, (1, 1))
+    ready.worker.step()
+    ready.background.step()
+    assert "describes the labelled items (chosen in strata of what judge v1 said)" in ready.client().get("/").text
+
+
 def test_before_the_first_calibration_it_says_so(served: Served) -> None:
     while served.service.state is None:
         served.worker.step()
