@@ -181,7 +181,8 @@ def _list(kept: Sequence[Any], used: dict[str, int], form: str) -> None:
 @guideline.command("next")
 @config_option
 @click.option("--dry-run", is_flag=True, help="Show the new text and write nothing.")
-def next_(config: Path, dry_run: bool) -> None:
+@click.option("--anyway", is_flag=True, help="Raise the version although no ruling waits: the text changes by hand.")
+def next_(config: Path, dry_run: bool, anyway: bool) -> None:
     """Write the next version: the number raised, dated today, with every ruling that the guideline was silent or ambiguous
     about as a hard case of its section."""
     from calibrate_plugin import rulings
@@ -199,6 +200,11 @@ def next_(config: Path, dry_run: bool) -> None:
             text, added = following(found, asked, _today())
         except ValueError as error:
             raise click.UsageError(f"{path}: {error}") from None
+        if not added and not anyway:
+            raise click.UsageError(
+                f"{path}: no ruling waits to become a case of version {parse(text).version}; rule with `calibrate-plugin disagreements"
+                " rule`, or raise the version with --anyway and change the text by hand"
+            )
         if not dry_run:
             keep_guideline(store, found.version, found.text)
             out.replace(path, text)

@@ -91,6 +91,13 @@ def test_rulings_that_the_guideline_was_silent_or_ambiguous_about_go_into_the_ne
     )
 
 
+def test_a_version_without_a_new_case_is_asked_for_by_name(path: Path) -> None:
+    before = (path.parent / "guideline.md").read_text()
+    assert "no ruling waits to become a case of version 2" in call(path, "guideline", "next", status=2).output
+    assert (path.parent / "guideline.md").read_text() == before
+    assert "version 2, 0 rulings" in call(path, "guideline", "next", "--anyway").stdout
+
+
 def test_a_new_version_asks_for_the_items_again_until_they_were_given_under_it(path: Path) -> None:
     assert as_json(path, "guideline", "relabel") == []
     assert "every answer that counts was given under" in call(path, "guideline", "relabel").stdout
