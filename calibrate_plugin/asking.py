@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from calibrate_plugin import blind, guideline, sampling
-from calibrate_plugin.config import Config, load
+from calibrate_plugin.config import Config, edit, load
 from calibrate_plugin.connector import Contents, Finding, Form, Labelling, SettingsError, Source
 from calibrate_plugin.cycle import keyed, pulled
 from calibrate_plugin.planning.guideline import check
@@ -210,7 +210,7 @@ def carry_out(store: Store, config: Config, planned: Plan, said: Callable[[int],
         if sample.job != job:
             sample = replace(sample, job=job)
             sampling.keep(store, sample)
-        if blind.edit(config.path, lambda document: blind.add_project(document, sample.into, job)):
+        if edit(config.path, lambda document: blind.add_project(document, sample.into, job)):
             wrote.append(f"sources.{sample.into}.projects: {job}")
         keys = sampling.keep_keys(store, items) if sample.asked.opaque else {}
         aside = Kept(store).aside
@@ -243,7 +243,7 @@ def _settings(config: Config, planned: Plan) -> list[str]:
             wrote.extend(f'dimensions.{name}.abstain: ["{blind.UNSURE}"]' for name in planned.unsure)
         return bool(wrote)
 
-    blind.edit(config.path, change)
+    edit(config.path, change)
     return wrote
 
 

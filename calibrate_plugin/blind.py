@@ -12,7 +12,6 @@ import hmac
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -167,23 +166,6 @@ def mark(secret: str, what: str) -> str:
 
 
 # --- what the study's settings must say
-
-
-def edit(path: Path, change: Callable[[Any], bool]) -> bool:
-    """Change a settings file and keep its comments; ``change`` gets the document and says whether it changed anything.
-    Raises SettingsError where the file cannot be written."""
-    import tomlkit
-
-    document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
-    if not change(document):
-        return False
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(tomlkit.dumps(document), encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be written: {error.strerror}") from None
-    return True
 
 
 def without_unsure(config: Config) -> list[str]:

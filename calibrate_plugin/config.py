@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -191,6 +192,27 @@ def load(path: Path) -> Config:
     except RecursionError:
         raise SettingsError(f"{path}: nested too deeply to be settings") from None
     return read(document, path)
+
+
+def edit(path: Path, change: Callable[[Any], bool]) -> bool:
+    """Change a settings file and keep its comments; ``change`` gets the document (of tomlkit) and says whether it changed
+    anything. Raises SettingsError, and writes nothing, where the file cannot be written or the new settings cannot work."""
+    import tomlkit
+
+    document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
+    if not change(document):
+        return False
+    text = tomlkit.dumps(document)
+    read(tomllib.loads(text), path)
+    whole = path.resolve()  # a link stays one
+    part = whole.with_name(whole.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        shutil.copymode(whole, part)
+        part.replace(whole)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from None
+    return True
 
 
 def read(document: Mapping[str, Any], path: Path) -> Config:

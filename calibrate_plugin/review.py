@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate_plugin import blind, guideline, sampling
-from calibrate_plugin.config import Config, load
+from calibrate_plugin.config import Config, edit, load
 from calibrate_plugin.connector import Form, Labelling
 from calibrate_plugin.planning.hashing import place
 from calibrate_plugin.store import Store
@@ -53,7 +53,7 @@ def send(
     with store.work(wait=60):
         form = _form(store, config, name, text)
         job = labelling.find_job(form) or _made(store, config.path, name, labelling, text)
-        blind.edit(config.path, lambda document: add_review(document, job) | blind.add_project(document, name, job))
+        edit(config.path, lambda document: add_review(document, job) | blind.add_project(document, name, job))
         version = now.version if now is not None else ""
         keys = sampling.keep_keys(store, ordered) if opaque else {}
         sent = blind.send(
@@ -72,7 +72,7 @@ def send(
 def _made(store: Store, path: Path, name: str, labelling: Labelling, text: str) -> str:
     """A new job; people may say in it that they are unsure."""
     missing = blind.without_unsure(load(path))
-    blind.edit(path, lambda document: blind.add_unsure(document, missing))
+    edit(path, lambda document: blind.add_unsure(document, missing))
     return labelling.make_job(_form(store, load(path), name, text))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from calibrate_plugin.config import Config, load, read
+from calibrate_plugin.config import Config, edit, load, read
 from calibrate_plugin.connector import SettingsError
 
 BASE = """\
@@ -287,3 +288,28 @@ def test_a_file_nested_without_end_is_a_settings_error(tmp_path: Path) -> None:
     path.write_text("a = " + "[" * 5000)
     with pytest.raises(SettingsError, match="nested too deeply"):
         load(path)
+
+
+def test_settings_are_changed_in_place_and_only_to_what_can_work(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.toml"
+    kept.write_text(BASE.replace("[study]", "# ours\n[study]"))
+    kept.chmod(0o640)
+    path = tmp_path / "calibrate.toml"
+    path.symlink_to(kept)
+
+    def margin(value: object) -> bool:
+        def change(document: Any) -> bool:
+            document["study"]["margin"] = value
+            return True
+
+        return edit(path, change)
+
+    assert margin(0.05)
+    assert path.is_symlink() and kept.stat().st_mode & 0o777 == 0o640
+    assert load(path).study.margin == 0.05 and "# ours" in kept.read_text()
+    before = kept.read_text()
+    with pytest.raises(SettingsError, match=r"study\.margin"):
+        margin("wide")
+    assert kept.read_text() == before
+    assert not edit(path, lambda document: False)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["calibrate.toml", "kept.toml"]

@@ -59,11 +59,13 @@ def init(config: Path, force: bool) -> None:
 
 
 def _name_in_settings(config: Path) -> None:
-    import tomlkit
+    from calibrate_plugin.config import edit
 
-    document: Any = tomlkit.parse(config.read_text(encoding="utf-8"))
-    document["study"]["guideline"] = FILE
-    out.replace(config, tomlkit.dumps(document))
+    def change(document: Any) -> bool:
+        document["study"]["guideline"] = FILE
+        return True
+
+    edit(config, change)
     click.echo(f'{config}: study.guideline = "{FILE}"')
 
 

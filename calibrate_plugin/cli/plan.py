@@ -221,30 +221,30 @@ def _write(
     import tomlkit
 
     from calibrate_plugin import cycle
-
-    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
-    targets = document.setdefault("target", tomlkit.table(is_super_table=True))
-    declared = list(settings.document["dimensions"])
-    for name, (wish, made) in plans.items():
-        key = name if name in declared else name.rpartition(": ")[0]
-        table = targets.setdefault(key, tomlkit.table())
-        told: dict[str, Any] = {"people": people or made.people, "half_width": wish.half_width, "kappa": wish.kappa}
-        if made.items_for_kappa is not None:
-            told |= {"items": made.items_for_kappa, "pass_rate": round(wish.pass_rate or 0, 4)}
-        told |= {"gold": made.gold_per_class, "observed": wish.observed, "bound": wish.bound}
-        for k, v in told.items():
-            table[k] = v
-    if margin is not None:
-        document["study"]["margin"] = margin
-    text = tomlkit.dumps(document)
-    from calibrate_plugin.config import read
+    from calibrate_plugin.config import edit
     from calibrate_plugin.connector import SettingsError
 
+    def change(document: Any) -> bool:
+        targets = document.setdefault("target", tomlkit.table(is_super_table=True))
+        declared = list(settings.document["dimensions"])
+        for name, (wish, made) in plans.items():
+            key = name if name in declared else name.rpartition(": ")[0]
+            table = targets.setdefault(key, tomlkit.table())
+            told: dict[str, Any] = {"people": people or made.people, "half_width": wish.half_width, "kappa": wish.kappa}
+            if made.items_for_kappa is not None:
+                told |= {"items": made.items_for_kappa, "pass_rate": round(wish.pass_rate or 0, 4)}
+            told |= {"gold": made.gold_per_class, "observed": wish.observed, "bound": wish.bound}
+            for k, v in told.items():
+                table[k] = v
+        if margin is not None:
+            document["study"]["margin"] = margin
+        return True
+
     try:
-        made_of = read(tomlkit.parse(text).unwrap(), path)
+        edit(path, change)
     except SettingsError as error:
         raise click.UsageError(str(error)) from None
-    out.replace(path, text)
+    made_of = loaded(path)
     with out.failures(), stored(made_of) as store:
         cycle.keep_settings(store, made_of)
     click.echo(f"{path}: the target is written down; `calibrate-plugin run` says how far it is", err=True)

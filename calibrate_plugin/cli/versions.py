@@ -83,28 +83,31 @@ def _rows(ratings: Any) -> list[dict[str, Any]]:
 def _set(path: Path, settings: Any, rows: list[dict[str, Any]], chosen: Sequence[str], dimension: str | None) -> None:
     import tomlkit
 
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    for spec in chosen:
-        judge, equals, version = spec.rpartition("=")
-        known = {r["version"] for r in rows if r["evaluator"] == judge}
-        if not equals or not known:
-            judges = ", ".join(sorted({r["evaluator"] for r in rows})) or "none"
-            raise click.UsageError(f"--set {spec}: write JUDGE=VERSION with a judge among {judges}")
-        if version not in known:
-            raise click.UsageError(f"--set {spec}: {judge} has the versions {', '.join(sorted(known))}")
-        asked_dimension(settings, dimension)
-        source = _source_of(settings, rows, judge)
-        table: Any = document["sources"]
-        table = table[source]
-        live = table.setdefault("live", tomlkit.inline_table())
-        if dimension is None:
-            live[judge] = version
-        else:
-            live.setdefault(dimension, tomlkit.inline_table())[judge] = version
-        click.echo(f"{judge}: {version} is live" + (f" in {dimension}" if dimension else ""))
-    part = path.with_name(path.name + ".part")
-    part.write_text(tomlkit.dumps(document), encoding="utf-8")
-    part.replace(path)
+    from calibrate_plugin.config import edit
+
+    said: list[str] = []
+
+    def change(document: Any) -> bool:
+        for spec in chosen:
+            judge, equals, version = spec.rpartition("=")
+            known = {r["version"] for r in rows if r["evaluator"] == judge}
+            if not equals or not known:
+                judges = ", ".join(sorted({r["evaluator"] for r in rows})) or "none"
+                raise click.UsageError(f"--set {spec}: write JUDGE=VERSION with a judge among {judges}")
+            if version not in known:
+                raise click.UsageError(f"--set {spec}: {judge} has the versions {', '.join(sorted(known))}")
+            asked_dimension(settings, dimension)
+            live = document["sources"][_source_of(settings, rows, judge)].setdefault("live", tomlkit.inline_table())
+            if dimension is None:
+                live[judge] = version
+            else:
+                live.setdefault(dimension, tomlkit.inline_table())[judge] = version
+            said.append(f"{judge}: {version} is live" + (f" in {dimension}" if dimension else ""))
+        return True
+
+    edit(path, change)
+    for line in said:
+        click.echo(line)
 
 
 def _source_of(settings: Any, rows: list[dict[str, Any]], judge: str) -> str:
