@@ -6,7 +6,6 @@ run again; a job that could not be made whole is deleted by whoever made it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from calibrate_plugin import blind, guideline, sampling
 from calibrate_plugin.config import Config, edit, load
 from calibrate_plugin.connector import Contents, Finding, Form, Labelling, SettingsError, Source
 from calibrate_plugin.cycle import keyed, pulled
-from calibrate_plugin.planning.guideline import check
+from calibrate_plugin.planning.guideline import check, shown
 from calibrate_plugin.report.build import build
 from calibrate_plugin.sampling import Asked, Drawn, Kept, Sample
 from calibrate_plugin.store import Store
@@ -167,7 +166,7 @@ def _guideline(store: Store, config: Config, version: str | None) -> tuple[str, 
         return "", ""
     if version not in kept:
         raise SettingsError(f"--guideline {version}: no such version is kept; there are: {', '.join(kept) or 'none'}")
-    return version, re.sub(r"<!--.*?-->", "", kept[version].text, flags=re.DOTALL).strip()
+    return version, shown(kept[version].text)
 
 
 def _about_guideline(config: Config, version: str) -> Iterator[Finding]:
@@ -201,7 +200,8 @@ def carry_out(store: Store, config: Config, planned: Plan, said: Callable[[int],
         form = replace(planned.form, questions=_form(store, config, sample, "").questions)
         if planned.drawn is not None:
             sampling.keep(store, sample, planned.drawn.facts)
-        items = sampling.ordered(Kept(store), sample)
+        kept = Kept(store)
+        items, aside = sampling.ordered(kept, sample), kept.aside
         if sample.ours:
             job = labelling.find_job(form) or labelling.make_job(form)
         else:
@@ -213,7 +213,6 @@ def carry_out(store: Store, config: Config, planned: Plan, said: Callable[[int],
         if edit(config.path, lambda document: blind.add_project(document, sample.into, job)):
             wrote.append(f"sources.{sample.into}.projects: {job}")
         keys = sampling.keep_keys(store, items) if sample.asked.opaque else {}
-        aside = Kept(store).aside
         sent = blind.send(
             job,
             form,

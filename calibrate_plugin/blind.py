@@ -186,15 +186,16 @@ def add_unsure(document: Any, names: Sequence[str]) -> bool:
 
 def add_project(document: Any, source: str, job: str) -> bool:
     """Name a new job among the projects of its source."""
-    table = document["sources"][source]
-    listed = (
-        [str(p) for p in table.get("projects", ())]
-        if not isinstance(table.get("projects"), int)
-        else [str(table["projects"])]
-    )
+    return add_job(document["sources"][source], "projects", job)
+
+
+def add_job(table: Any, key: str, job: str) -> bool:
+    """Name a job in a list of a table of the settings; False where it stands there already."""
+    told = table.get(key, ())
+    listed = [str(told)] if isinstance(told, int) else [str(one) for one in told]
     if job in listed:
         return False
-    table["projects"] = [int(p) if re.fullmatch(r"\d+", p) else p for p in (*listed, job)]
+    table[key] = [int(one) if re.fullmatch(r"\d+", one) else one for one in (*listed, job)]
     return True
 
 

@@ -6,7 +6,6 @@ is named in ``[review]`` before it gets its first task.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from calibrate_plugin import blind, guideline, sampling
 from calibrate_plugin.config import Config, edit, load
 from calibrate_plugin.connector import Form, Labelling
+from calibrate_plugin.planning.guideline import shown
 from calibrate_plugin.planning.hashing import place
 from calibrate_plugin.store import Store
 from calibrate_plugin.store.pseudonyms import key_of
@@ -47,7 +47,7 @@ def send(
     name, labelling = blind.labelling_of(config, sources, into)
     _, contents = blind.contents_of(sources, blind.speak_of(store, items))
     now = guideline.keep(store, config)
-    text = "" if now is None else re.sub(r"<!--.*?-->", "", now.text, flags=re.DOTALL).strip()
+    text = "" if now is None else shown(now.text)
     opaque = any(sample.asked.opaque for sample in sampling.Kept(store).samples)
     ordered = sorted(items, key=lambda item: (place(config.study.seed, MARK, item), item))
     with store.work(wait=60):
@@ -92,11 +92,7 @@ def add_review(document: Any, job: str) -> bool:
     import tomlkit
 
     table = document.setdefault("review", tomlkit.table())
-    jobs = [str(one) for one in table.get("jobs", ())]
-    if job in jobs:
-        return False
-    table["jobs"] = [int(one) if re.fullmatch(r"\d+", one) else one for one in (*jobs, job)]
-    return True
+    return blind.add_job(table, "jobs", job)
 
 
 __all__ = ["Sent", "add_review", "send"]

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate_plugin.agreement.statistics import Mean, Statistic, pairs_of, value_of
+from calibrate_plugin.agreement.statistics import Mean, Statistic, pairs_of, shared_of, value_of
 from calibrate_plugin.model import Interval, IntervalReason, Measure, Reason
 from calibrate_plugin.ratings.counting import Patterns
 
@@ -387,13 +387,8 @@ def _handful(patterns: Patterns) -> tuple[str, ...]:
     paired = patterns.where(pairs_of(patterns) > 0)
     if not len(paired):
         return ()
-    if paired.own is None:
-        both = paired.answers * (paired.answers - 1) // 2
-    else:
-        own = paired.own[:, None] == np.arange(paired.levels)
-        both = paired.answers * own
     # Items of many pairs count once, as a mean over their pairs.
-    share = (paired.items / pairs_of(paired)) @ both
+    share = (paired.items / pairs_of(paired)) @ shared_of(paired)
     usual = int((paired.items @ paired.answers).argmax())
     shared = float(share.sum() - share[usual])
     differing = float(paired.items.sum() - share.sum())

@@ -46,6 +46,13 @@ def pairs_of(patterns: Patterns) -> Array:
     return pairs
 
 
+def shared_of(patterns: Patterns) -> Array:
+    """(P, q) in how many pairs of one item both answers are a level."""
+    if patterns.own is None:
+        return np.asarray(patterns.answers * (patterns.answers - 1) // 2)
+    return np.asarray(patterns.answers * (patterns.own[:, None] == np.arange(patterns.levels)))
+
+
 def disagreement_of(patterns: Patterns, distance: Array) -> Array:
     """(P,) the sum of distances over the pairs of one item."""
     answers = patterns.answers

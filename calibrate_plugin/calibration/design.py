@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate_plugin.agreement.estimate import FEWEST_ITEMS, Resampling
-from calibrate_plugin.agreement.statistics import Statistic, pairs_of
+from calibrate_plugin.agreement.statistics import Statistic, pairs_of, shared_of
 from calibrate_plugin.calibration.resampling import (
     FEW_DIFFERENCES,
     FEWEST_RARE,
@@ -231,11 +231,7 @@ def _differing(patterns: Patterns) -> float:
     """On how many items answers differ; an item counts by the share of its pairs that do."""
     pairs = pairs_of(patterns)
     paired = patterns.where(pairs > 0)
-    if paired.own is None:
-        same = (paired.answers * (paired.answers - 1) // 2).sum(axis=1)
-    else:
-        same = paired.answers[np.arange(len(paired)), paired.own]
-    return float(paired.items @ (1 - same / pairs[pairs > 0]))
+    return float(paired.items @ (1 - shared_of(paired).sum(axis=1) / pairs[pairs > 0]))
 
 
 __all__ = ["RANDOM", "UNKNOWN", "Design", "DesignKind", "Stratum", "weighted_estimate"]

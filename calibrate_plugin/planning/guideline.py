@@ -25,6 +25,11 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CASE = re.compile(r"^[-*] item `(?P<item>(?:[^`\\]|\\.)*)`", re.MULTILINE)
 
 
+def shown(text: str) -> str:
+    """A text as people who label see it: without its comments."""
+    return _COMMENT.sub("", text).strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What stands under one heading of a section, from ``line`` (of the heading, from 1) to ``end`` (its last line)."""
@@ -37,7 +42,7 @@ class Part:
     @property
     def filled(self) -> bool:
         """Whether anything is said: comments are there for the writer."""
-        return bool(_COMMENT.sub("", self.text).strip())
+        return bool(shown(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +344,7 @@ __all__ = [
     "older",
     "parse",
     "plain_version",
+    "shown",
     "skeleton",
     "texts",
 ]

@@ -27,6 +27,10 @@ class Known:
     study: Study
     dimension: DimensionReport
 
+    def beside(self, newest: DimensionReport) -> DimensionReport:
+        """The newest numbers of the dimension with what is known here."""
+        return replace(newest, calibration=self.dimension.calibration, labelling=self.dimension.labelling)
+
 
 class Calibrations:
     """The last calibration of each dimension. One thread makes them; everybody may ask."""
@@ -53,11 +57,8 @@ class Calibrations:
         made = [k for k in known if k is not None]
         if len(made) < len(known):
             return None
-        dimensions = (
-            replace(d, calibration=k.dimension.calibration, labelling=k.dimension.labelling)
-            for d, k in zip(state.report.dimensions, made, strict=True)
-        )
-        return replace(state.report, dimensions=tuple(dimensions))
+        dimensions = tuple(k.beside(d) for d, k in zip(state.report.dimensions, made, strict=True))
+        return replace(state.report, dimensions=dimensions)
 
     def measured(self, state: State) -> Iterator[tuple[str, str, str, str, float | None]]:
         """Dimension, evaluator, version, name and value of every number of the last calibrations, and each judge's verdict."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -170,10 +170,7 @@ class Pages:
     def _of_dimension(self, state: State, found: DimensionReport) -> str:
         name, calibrations = found.name, self.service.calibrations
         known = calibrations.of(state, name)
-        joined = found
-        if known is not None:
-            joined = replace(found, calibration=known.dimension.calibration, labelling=known.dimension.labelling)
-        section = Section(1, joined, state.report.bands)
+        section = Section(1, found if known is None else known.beside(found), state.report.bands)
         level = display.level(found)
         template = _environment().get_template("dimension.html.j2")
         parts = (found, *(() if known is None else (known.dimension,)))
